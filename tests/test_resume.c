@@ -455,41 +455,45 @@ START_TEST(a_checkpoint_that_lies_is_refused)
     ck_assert_int_eq(run_until(&s, 9), 1);
     char *text = take_file("checkpoint", &n);
     expect(&s, KMF_EIO, "checkpoint: No such file");
+    ck_assert_int_eq(kmf_output_is_checkpoint(in_dir("x.npy"), in_dir("checkpoint")), 0);
     static const struct {
         const char *from, *to, *what;
         int code;
+        int is_one; /* of an output at this path, and may be discarded */
     } rows[] = {
-        {"\"embed\"", "\"word2vec\"", "it is no checkpoint of such an output", KMF_EMODEL},
-        {".tmp.", "/../y", "files: there is no suffix", KMF_EMODEL},
-        {".tmp.", ".tmp.x", "files: there is no suffix", KMF_EMODEL},
-        {".tmp.", ".tmp.0", "x.npy.tmp.0", KMF_EIO},
-        {"\"bytes\": ", "\"bytes\": -", "bytes: must be from 0", KMF_EMODEL},
-        {"\"bytes\": ", "\"bytes\": 9", "rows are not in 9", KMF_EMODEL},
-        {"\"bytes\": ", "\"bytes\": 0, \"b\": ", "rows are not in 0 bytes", KMF_EMODEL},
-        {"\"bytes\": ", "\"bytes\": 129, \"b\": ", "rows are not in 129 bytes", KMF_EMODEL},
-        {"\"rows\": ", "\"rows\": 1", "its checkpoint is damaged: 1", KMF_EMODEL},
+        {"\"embed\"", "\"word2vec\"", "it is no checkpoint of such an output", KMF_EMODEL, 1},
+        {".tmp.", "/../y", "files: there is no suffix", KMF_EMODEL, 0},
+        {".tmp.", ".tmp.x", "files: there is no suffix", KMF_EMODEL, 0},
+        {".tmp.", ".tmp.0", "x.npy.tmp.0", KMF_EIO, 1},
+        {"\"bytes\": ", "\"bytes\": -", "bytes: must be from 0", KMF_EMODEL, 0},
+        {"\"bytes\": ", "\"bytes\": 9", "rows are not in 9", KMF_EMODEL, 1},
+        {"\"bytes\": ", "\"bytes\": 0, \"b\": ", "rows are not in 0 bytes", KMF_EMODEL, 1},
+        {"\"bytes\": ", "\"bytes\": 129, \"b\": ", "rows are not in 129 bytes", KMF_EMODEL, 1},
+        {"\"rows\": ", "\"rows\": 1", "its checkpoint is damaged: 1", KMF_EMODEL, 1},
         {"\"rows\": ", "\"rows\": 4611686018427387904, \"r\": ",
-         "its checkpoint is damaged: 4611686018427387904 rows", KMF_EMODEL},
-        {"\"bytes\": 0", "\"bytes\": 1", "its checkpoint is damaged", KMF_EMODEL},
-        {"\"kmerformer\"", "\"other\"", "it is no checkpoint of such an output", KMF_EMODEL},
-        {"\"program\"", "\"p\"", "it is no checkpoint of such an output", KMF_EMODEL},
-        {"\"rows\"", "\"rose\"", "rows is missing", KMF_EMODEL},
-        {"\"records\": ", "\"records\": 0, \"r\": ", "its mark tells of no records",
-         KMF_EMODEL},
-        {"\"mark\"", "\"m\"", "mark is missing", KMF_EMODEL},
-        {"\"chunked\"", "\"chunky\"", "chunked is missing", KMF_EMODEL},
+         "its checkpoint is damaged: 4611686018427387904 rows", KMF_EMODEL, 1},
+        {"\"bytes\": 0", "\"bytes\": 1", "its checkpoint is damaged", KMF_EMODEL, 1},
+        {"\"kmerformer\"", "\"other\"", "it is no checkpoint of such an output", KMF_EMODEL, 0},
+        {"\"program\"", "\"p\"", "it is no checkpoint of such an output", KMF_EMODEL, 0},
+        {"\"rows\"", "\"rose\"", "rows is missing", KMF_EMODEL, 1},
+        {"\"records\": ", "\"records\": 0, \"r\": ", "its mark tells of no records", KMF_EMODEL,
+         1},
+        {"\"mark\"", "\"m\"", "mark is missing", KMF_EMODEL, 1},
+        {"\"chunked\"", "\"chunky\"", "chunked is missing", KMF_EMODEL, 1},
         {"\"records_checksum\": ", "\"records_checksum\": 7, \"r\": ", "records are not those",
-         KMF_EMODEL},
-        {"\"files\": [", "\"files\": 3, \"f\": [", "it tells of 0 files", KMF_EMODEL},
-        {"\"files\": [", "\"files\": [0, 0, 0, 0], \"f\": [", "it tells of 4 files",
-         KMF_EMODEL},
+         KMF_EMODEL, 1},
+        {"\"files\": [", "\"files\": 3, \"f\": [", "it tells of 0 files", KMF_EMODEL, 0},
+        {"\"files\": [", "\"files\": [0, 0, 0, 0], \"f\": [", "it tells of 4 files", KMF_EMODEL,
+         0},
         {"\"files\": [", "\"files\": [{\"suffix\": \".tmp.1\", \"bytes\": 0}], \"f\": [",
-         "it tells of 1 files, and the output has 3", KMF_EMODEL},
-        {"{", "", "checkpoint", KMF_EMODEL},
+         "it tells of 1 files, and the output has 3", KMF_EMODEL, 1},
+        {"{", "", "checkpoint", KMF_EMODEL, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         edit(text, rows[i].from, rows[i].to);
         expect(&s, rows[i].code, rows[i].what);
+        ck_assert_int_eq(kmf_output_is_checkpoint(in_dir("x.npy"), in_dir("checkpoint")),
+                         rows[i].is_one);
     }
     /* all that is there is still there */
     edit(text, "{", "{");

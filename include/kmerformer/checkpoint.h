@@ -105,6 +105,11 @@ KMF_API kmf_output *kmf_output_resume(const char *path, const kmf_output_form *f
  */
 KMF_API int kmf_output_discard(const char *path, const char *checkpoint,
                                kmf_err *err) KMF_MUST_CHECK;
+/*
+ * 1: the file is a checkpoint of an output at path, of whatever run, which kmf_output_discard would
+ * take; 0: it is something else, is damaged, or cannot be read.
+ */
+KMF_API int kmf_output_is_checkpoint(const char *path, const char *checkpoint);
 
 #ifdef __cplusplus
 }

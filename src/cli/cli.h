@@ -369,6 +369,8 @@ bool cli_is_file(const char *path);
 bool cli_is_folder(const char *path);
 /* Removes PATH.tmp.NUMBER: what a process had not finished when it was killed. Nobody is at it. */
 void cli_remove_left_over(const char *path);
+/* A name as a table's field: '?' for what ends one, or speaks to a terminal. NULL: no memory. */
+char *cli_plain_name(const char *name);
 /* Are both there, and one file or directory? */
 bool cli_same_place(const char *a, const char *b);
 /*
@@ -376,6 +378,8 @@ bool cli_same_place(const char *a, const char *b);
  * to be given to go on from its own next time.
  */
 const char *cli_kept(const char *resume, const char *checkpoint);
+/* KMF_EIO: that checkpoint is not there, or may not be read. Nothing else of it is looked at. */
+int cli_check_kept(const char *resume, const char *checkpoint, kmf_err *err);
 const char *cli_to_go_on(const char *resume);
 bool cli_ends_with(const char *text, const char *end);
 /*

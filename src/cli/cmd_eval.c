@@ -232,7 +232,7 @@ static float *embed(const eval *e, const char *model, row *r, kmf_err *err)
     if (!embedder)
         return NULL;
     r->dim = kmf_embedder_dim(embedder);
-    r->model = strdup(kmf_embedder_name(embedder));
+    r->model = cli_plain_name(kmf_embedder_name(embedder));
     if (e->args->models.n > 1)
         run.about = r->model;
     x = cli_labelled_embed(&run, &e->args->labelled, e->samples, &e->info, embedder, err);
@@ -242,7 +242,7 @@ static float *embed(const eval *e, const char *model, row *r, kmf_err *err)
 
 static float *take_rows(const eval *e, row *r, kmf_err *err)
 {
-    r->model = strdup(e->args->labelled.train);
+    r->model = cli_plain_name(e->args->labelled.train);
     return cli_labelled_rows(e->samples, &e->info, &r->dim, err);
 }
 

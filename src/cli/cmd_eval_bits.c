@@ -7,6 +7,8 @@
  */
 #include "cli/cli.h"
 
+#include <stdlib.h>
+
 #define HEADER "#model\tbits\tmarkov_bits\tmarkov_order\tcopy_bits\thidden_bases\twindows\n"
 
 static const char *const precisions[] = {"f32", "bf16", NULL};
@@ -121,11 +123,15 @@ static int judge(cli *run, const bits_args *a, const char *model, const char *co
         cli_warn_of_overlap(run, &s);
         status = kmf_out_print(out, err, HEADER);
     }
+    char *name = status == 0 ? cli_plain_name(model) : NULL;
+    if (status == 0 && !name)
+        status = cli_raise(err, KMF_ENOMEM, "out of memory");
     if (status == 0)
         status =
-            kmf_out_print(out, err, "%s\t%.6f\t%.6f\t%d\t%.6f\t%llu\t%llu\n", model, s.val_bits,
+            kmf_out_print(out, err, "%s\t%.6f\t%.6f\t%d\t%.6f\t%llu\t%llu\n", name, s.val_bits,
                           s.markov_bits[s.markov_best], s.markov_best, s.copy_bits,
                           (unsigned long long)s.val_hidden, (unsigned long long)s.held_windows);
+    free(name);
     kmf_pretrain_free(trainer);
     return status;
 }

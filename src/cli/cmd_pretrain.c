@@ -127,9 +127,11 @@ static int check_names(cli *run, const cli_pretrain_args *a)
 static int enter(cli *run, const cli_pretrain_args *a, cli_rundir *dir, kmf_err *err)
 {
     if (kmf_rank() == 0)
-        return cli_rundir_open(dir, a->out, err) < 0
+        return cli_rundir_open(dir, a->out, err) < 0 ||
+                       cli_rundir_check_kept(dir, a->resume, err) < 0 ||
+                       cli_check_kept(a->resume, dir->checkpoint, err) < 0
                    ? (int)err->code
-                   : cli_rundir_check_kept(dir, a->resume, err);
+                   : 0;
     run->quiet = 1;
     return cli_rundir_name(dir, a->out, err);
 }

@@ -460,7 +460,8 @@ int cli_word2vec(cli *run, int argc, char **argv)
     if (leave >= 0)
         return leave;
     if (cli_check_inputs(paths, n_paths, &a.reader, &err) < 0 ||
-        check_places(&o, checkpoint, strcmp(a.resume, "auto") != 0, &err) < 0)
+        check_places(&o, checkpoint, strcmp(a.resume, "auto") != 0, &err) < 0 ||
+        cli_check_kept(a.resume, checkpoint, &err) < 0)
         return cli_fail(run, &err);
     if (!kmf_out_is_file(a.out) && !a.checkpoint)
         return cli_wrong(run, "-o %s: --checkpoint FILE has to say where the state is kept",

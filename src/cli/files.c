@@ -50,11 +50,27 @@ void cli_remove_left_over(const char *path)
         closedir(entries);
 }
 
+char *cli_plain_name(const char *name)
+{
+    char *plain = strdup(name);
+    if (plain)
+        kmf_show_plainly(plain);
+    return plain;
+}
+
 const char *cli_kept(const char *resume, const char *checkpoint)
 {
     if (strcmp(resume, "auto") == 0)
         return cli_is_file(checkpoint) ? checkpoint : NULL;
     return strcmp(resume, "never") == 0 ? NULL : resume;
+}
+
+int cli_check_kept(const char *resume, const char *checkpoint, kmf_err *err)
+{
+    const char *path = cli_kept(resume, checkpoint);
+    return !path || access(path, R_OK) == 0
+               ? 0
+               : cli_raise(err, KMF_EIO, "%s: %s", path, strerror(errno));
 }
 
 const char *cli_to_go_on(const char *resume)

@@ -88,7 +88,22 @@ void cli_resumable_start(cli_resumable *k)
         cli_leave_on_signals(k->run, k->checkpoint, NULL, NULL);
 }
 
-#define BEGIN_ANEW " (--resume never begins anew)"
+/* What to do about a file that cannot be gone on from. Nothing of somebody else's is removed. */
+static const char *to_begin_anew(const cli_resumable *k)
+{
+    return kmf_output_is_checkpoint(k->out, k->checkpoint)
+               ? " (--resume never begins anew)"
+               : " (remove it, or choose another output)";
+}
+
+static int discard(cli_resumable *k, kmf_err *err)
+{
+    kmf_err own = {0};
+    if (kmf_output_discard(k->out, k->checkpoint, &own) == 0)
+        return 0;
+    return cli_raise(err, own.code, "%s%s", own.msg,
+                     own.code == KMF_EMODEL ? to_begin_anew(k) : "");
+}
 
 static int resume(cli_resumable *k, const kmf_output_form *form, kmf_err *err)
 {
@@ -96,7 +111,7 @@ static int resume(cli_resumable *k, const kmf_output_form *form, kmf_err *err)
     k->output = kmf_output_resume(k->out, form, &k->work, k->checkpoint, k->paths, k->n_paths,
                                   k->reader, &own);
     if (!k->output)
-        return cli_raise(err, own.code, "%s" BEGIN_ANEW, own.msg);
+        return cli_raise(err, own.code, "%s%s", own.msg, to_begin_anew(k));
     k->kept = true;
     cli_remove_left_over(k->checkpoint);
     watch(k);
@@ -127,14 +142,14 @@ int cli_resumable_open(cli_resumable *k, const kmf_run *work, const kmf_output_f
     if (is_there && (k->lock = cli_lock(k->lock_path, k->out, err)) < 0)
         return (int)err->code;
     if (is_there && k->resume == RESUME_NEVER) {
-        if (kmf_output_discard(k->out, k->checkpoint, err) < 0)
+        if (discard(k, err) < 0)
             return (int)err->code;
         unlock(k);
         is_there = false;
     }
     if (is_there && !work)
-        status =
-            cli_raise(err, KMF_EMODEL, "%s: it is of another run" BEGIN_ANEW, k->checkpoint);
+        status = cli_raise(err, KMF_EMODEL, "%s: it is of another run%s", k->checkpoint,
+                           to_begin_anew(k));
     else if (is_there)
         status = resume(k, form, err);
     else if (!(k->output = kmf_output_new(k->out, form, err)))

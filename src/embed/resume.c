@@ -369,3 +369,12 @@ int kmf_output_discard(const char *path, const char *checkpoint, kmf_err *err)
     free_saved(&s);
     return status;
 }
+
+int kmf_output_is_checkpoint(const char *path, const char *checkpoint)
+{
+    saved s;
+    if (read_saved(&s, checkpoint, path, NULL, NULL) < 0)
+        return 0;
+    free_saved(&s);
+    return 1;
+}
