@@ -38,6 +38,7 @@ COMPLEMENT = str.maketrans("ACGT", "TGCA")
 # What is drawn for: src/learn/windows.h.
 OFFSET, FIXED_STRAND, FIXED_SPANS = 1, 4, 5
 ORDERS = range(1, 13)
+VISIBLE, MASKED, RANDOM, KEPT = range(4)  # the fates of a base; those after the first are hidden
 SHORTEST = 16  # bases of a run; and a k-mer at least
 SMALLEST = 2.0**-126  # of what a model gives the true base
 
@@ -78,15 +79,17 @@ def draw(seed, purpose, epoch, number):
 
 
 def read_fasta(path):
+    """(name, sequence) of each record."""
     opened = gzip.open(path, "rt") if str(path).endswith(".gz") else open(path)
     records = []
     with opened as file:
         for line in file:
             if line.startswith(">"):
-                records.append([])
+                records.append((line[1:].split(maxsplit=1)[0], []))
             else:
-                records[-1].append(line.strip())
-    return ["".join(lines).replace("U", "T").replace("u", "t") for lines in records]
+                records[-1][1].append(line.strip())
+    joined = [(name, "".join(lines)) for name, lines in records]
+    return [(name, text.replace("U", "T").replace("u", "t")) for name, text in joined]
 
 
 def runs_of(sequence, shortest):
@@ -97,16 +100,17 @@ def runs_of(sequence, shortest):
 
 
 def split_records(args, shortest):
-    """Runs that are learnt from, and (run, number of the input, of the record) of those held out."""
+    """(run, number of the input, of the record) of those learnt from, and of those held out."""
     learnt, held = [], []
     for path in args.background:
-        for sequence in read_fasta(path):
-            learnt += runs_of(sequence, shortest)
+        for record, (_, sequence) in enumerate(read_fasta(path)):
+            learnt += [(run, -1, record) for run in runs_of(sequence, shortest)]
     for number, path in enumerate(args.genomes):
-        for record, sequence in enumerate(read_fasta(path)):
-            n_held = len(sequence) if args.background else int(args.val_fraction * len(sequence))
+        for record, (name, sequence) in enumerate(read_fasta(path)):
+            whole = args.background or name in args.val
+            n_held = len(sequence) if whole else int(args.val_fraction * len(sequence))
             border = len(sequence) - n_held
-            learnt += runs_of(sequence[:border], shortest)
+            learnt += [(run, number, record) for run in runs_of(sequence[:border], shortest)]
             held += [(run, number, record) for run in runs_of(sequence[border:], shortest)]
     return learnt, held
 
@@ -134,8 +138,8 @@ class Markov:
 # ---------------------------------------------------------------- windows --------------------
 
 
-def all_windows(runs, size, seed):
-    """(number of the run, first base) of those of epoch 0, in the order of the runs."""
+def all_windows(runs, size, seed, epoch=0):
+    """(number of the run, first base) of those of an epoch, in the order of the runs."""
     windows = []
     for number, run in enumerate(runs):
         if len(run) <= size:
@@ -144,7 +148,7 @@ def all_windows(runs, size, seed):
         n = len(run) // size
         if n > 1 and len(run) % size < size / 2:
             n -= 1
-        offset = draw(seed, OFFSET, 0, number).below(len(run) - n * size + 1)
+        offset = draw(seed, OFFSET, epoch, number).below(len(run) - n * size + 1)
         windows += [(number, offset + i * size) for i in range(n)]
     return windows
 
@@ -154,31 +158,41 @@ def fixed_numbers(n_windows, wanted):
     return [i * n_windows // n for i in range(n)]
 
 
+def read_piece(run, at, n, reverse):
+    """(letters, whether each is soft), as they are read."""
+    piece = run[at : at + n]
+    soft = [letter.islower() for letter in piece]
+    return (reverse_complement(piece), soft[::-1]) if reverse else (piece.upper(), soft)
+
+
 def fixed_windows(runs, size, wanted, seed):
     """(letters, whether each is soft) as they are read, on their strands."""
     windows = all_windows(runs, size, seed)
     chosen = []
     for number in fixed_numbers(len(windows), wanted):
         run, at = windows[number]
-        window = runs[run][at : at + size]
-        letters, soft = window.upper(), [letter.islower() for letter in window]
-        if draw(seed, FIXED_STRAND, 0, number).below(2) == 1:
-            letters, soft = reverse_complement(window), soft[::-1]
-        chosen.append((letters, soft))
+        reverse = draw(seed, FIXED_STRAND, 0, number).below(2) == 1
+        chosen.append(read_piece(runs[run], at, size, reverse))
     return chosen
 
 
-def draw_hidden(rng, n, rate, span):
-    """Whether each of n bases is masked."""
-    hidden = [False] * n
+def draw_spans(rng, letters, args):
+    """What becomes of each base, and the letters that are seen."""
+    n, rate, span = len(letters), args.mask_rate, args.mask_span
+    fates, seen = [VISIBLE] * n, list(letters)
     lengths = range(span[0], span[1] + 1)
     mean = sum(span) / 2
     begins = rate / (mean * (1 - rate) + rate)
 
     def hide(at, length):
-        rng.unit()  # the fate of a span: all are masked
+        x = rng.unit()
+        fate = MASKED if x < args.mask_share else KEPT
+        if args.mask_share <= x < args.mask_share + args.random_share:
+            fate = RANDOM
         for i in range(at, min(at + length, n)):
-            hidden[i] = True
+            fates[i] = fate
+            if fate == RANDOM:
+                seen[i] = LETTERS[rng.below(4)]
 
     at = 1
     if rng.unit() < rate:
@@ -191,10 +205,10 @@ def draw_hidden(rng, n, rate, span):
             length = lengths[rng.below(len(lengths))]
             hide(at, length)
         at += length
-    if not any(hidden):
+    if not any(fates):
         at = rng.below(n)
         hide(at, lengths[rng.below(len(lengths))])
-    return hidden
+    return fates, "".join(seen)
 
 
 # ---------------------------------------------------------------- the model ------------------
@@ -226,24 +240,44 @@ class Speller:
     def starts(self, n):
         return range(0, n - self.k + 1, self.stride)
 
-    def ask(self, letters, hidden):
+    def ask(self, letters, fates, seen):
         """Ids, and labels (None: not asked), of the k-mers of a window."""
         ids, labels = [], []
         for s in self.starts(len(letters)):
-            kmer, touches = letters[s : s + self.k], any(hidden[s : s + self.k])
-            ids.append(self.ids["[MASK]"] if touches else self.ids.get(kmer, self.ids.get("[UNK]")))
-            labels.append(self.ids.get(kmer) if touches else None)
+            kmer, touched = letters[s : s + self.k], fates[s : s + self.k]
+            shown = "[MASK]" if MASKED in touched else seen[s : s + self.k]
+            ids.append(self.ids.get(shown, self.ids.get("[UNK]")))
+            labels.append(self.ids.get(kmer) if any(touched) else None)
         return ids, labels
+
+    def frame_ids(self, ids):
+        """Those of a window, with what the model wants around them."""
+        return [self.ids["[CLS]"], *ids, self.ids["[SEP]"]] if self.framed else ids
+
+    def weight(self, s, fates, soft, softmask):
+        """Of the k-mer at s: the mean of what its hidden bases count."""
+        counts = [softmask if soft[i] else 1 for i in range(s, s + self.k) if fates[i]]
+        return sum(counts) / len(counts)
+
+    def bits(self, p, letters, i):
+        """Of base i, by p: {number of a k-mer that was asked: probabilities}; None: of none."""
+        starts = self.starts(len(letters))
+        asked = [j for j, s in enumerate(starts) if s <= i < s + self.k and j in p]
+        if not asked:
+            return None
+        says = {
+            x: sum(p[j][self.letter_at[i - starts[j]][x]].sum() for j in asked) for x in LETTERS
+        }
+        return -math.log2(max(says[letters[i]] / sum(says.values()), SMALLEST))
 
 
 def probabilities(model, speller, ids, labels):
     """{number of the k-mer: softmax} of those asked for."""
     frame = int(speller.framed)
-    whole = [speller.ids["[CLS]"]] * frame + ids + [speller.ids["[SEP]"]] * frame
     asked = [j for j, label in enumerate(labels) if label is not None]
     if not asked:
         return {}
-    states = model.layers(np.array(whole))[-1]
+    states = model.layers(np.array(speller.frame_ids(ids)))[-1]
     p = reference.softmax(model.logits(states[[frame + j for j in asked]]))
     return dict(zip(asked, p))
 
@@ -257,36 +291,29 @@ class Sums:
         self.markov = {order: 0 for order in ORDERS}
 
 
-def add_loss(sums, speller, window, hidden, labels, p, softmask):
-    """A token weighs as much as its masked bases do in the mean."""
+def add_loss(sums, speller, window, fates, labels, p, softmask):
     for j, s in enumerate(speller.starts(len(window[0]))):
-        if j not in p:
-            continue
-        masked = [i for i in range(s, s + speller.k) if hidden[i]]
-        weight = sum(softmask if window[1][i] else 1 for i in masked) / len(masked)
-        sums.loss -= weight * math.log(p[j][labels[j]])
-        sums.weight += weight
+        if j in p:
+            weight = speller.weight(s, fates, window[1], softmask)
+            sums.loss -= weight * math.log(p[j][labels[j]])
+            sums.weight += weight
 
 
-def add_window(sums, model, speller, markov, window, hidden, softmask):
+def add_window(sums, model, speller, markov, window, rng, args):
     letters = window[0]
+    fates, seen = draw_spans(rng, letters, args)
     starts = speller.starts(len(letters))
-    ids, labels = speller.ask(letters, hidden)
+    ids, labels = speller.ask(letters, fates, seen)
     p = probabilities(model, speller, ids, labels)
-    add_loss(sums, speller, window, hidden, labels, p, softmask)
+    add_loss(sums, speller, window, fates, labels, p, args.softmask)
     shows = [speller.tokens[id] not in ("[MASK]", "[UNK]") for id in ids]
-    for i in (i for i in range(len(letters)) if hidden[i]):
-        covering = [j for j, s in enumerate(starts) if s <= i < s + speller.k]
-        asked = [j for j in covering if j in p]
-        if not asked:
+    for i in (i for i in range(len(letters)) if fates[i]):
+        bits = speller.bits(p, letters, i)
+        if bits is None:
             continue
-        says = {
-            x: sum(p[j][speller.letter_at[i - starts[j]][x]].sum() for j in asked)
-            for x in LETTERS
-        }
-        share = says[letters[i]] / sum(says.values())
         sums.n += 1
-        sums.bits -= math.log2(max(share, SMALLEST))
+        sums.bits += bits
+        covering = [j for j, s in enumerate(starts) if s <= i < s + speller.k]
         sums.copy += 0 if any(shows[j] for j in covering) else 2
         for order in ORDERS:
             sums.markov[order] += markov.bits(order, letters, i)
@@ -296,14 +323,13 @@ def judge(directory, args, markov_of):
     model = reference.Model(directory)
     speller = Speller(model, directory, args)
     learnt, held = split_records(args, max(SHORTEST, speller.k))
-    markov = markov_of(learnt)
+    markov = markov_of([run for run, _, _ in learnt])
     runs = [run for run, _, _ in held]
     windows = fixed_windows(runs, speller.window_bases(), args.windows, args.seed)
     sums = Sums()
     for i, window in enumerate(windows):
         rng = draw(args.seed, FIXED_SPANS, 0, i)
-        hidden = draw_hidden(rng, len(window[0]), args.mask_rate, args.mask_span)
-        add_window(sums, model, speller, markov, window, hidden, args.softmask)
+        add_window(sums, model, speller, markov, window, rng, args)
     best = min(ORDERS, key=lambda order: sums.markov[order])
     values = [sums.bits / sums.n, sums.markov[best] / sums.n, sums.copy / sums.n]
     loss = sums.loss / sums.weight if sums.weight > 0 else math.nan
@@ -327,6 +353,7 @@ def main():
     args = parser.parse_args()
     span = [int(n) for n in args.mask_span.split("-")]
     args.mask_span = (span[0], span[-1])
+    args.mask_share, args.random_share, args.val = 1, 0, []
     made = {}
 
     def markov_of(runs):

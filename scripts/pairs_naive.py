@@ -27,12 +27,12 @@ FIXED_PAIR = 7
 TRIES = 8
 
 
-class Held:
-    """Runs that are held out, and their sources."""
+class Part:
+    """Runs that are learnt from or held out, and their sources."""
 
-    def __init__(self, held, by_record):
-        self.runs = [run.upper() for run, _, _ in held]
-        self.sources = [(number, record if by_record else 0) for _, number, record in held]
+    def __init__(self, part, by_record):
+        self.runs = [run for run, _, _ in part]
+        self.sources = [(number, record if by_record else 0) for _, number, record in part]
 
     def run_at(self, source, base):
         """The run that a base lies in, counted through the source."""
@@ -46,18 +46,18 @@ class Held:
         return sum(len(r) for r, s in zip(self.runs, self.sources) if s == source)
 
 
-def draw_anywhere(rng, held, source, n):
+def draw_anywhere(rng, part, source, n):
     view = (None, 0, 0)
     for _ in range(TRIES):
-        run = held.run_at(source, rng.below(held.size_of(source)))
-        length = min(n, len(held.runs[run]))
-        view = (run, rng.below(len(held.runs[run]) - length + 1), length)
+        run = part.run_at(source, rng.below(part.size_of(source)))
+        length = min(n, len(part.runs[run]))
+        view = (run, rng.below(len(part.runs[run]) - length + 1), length)
         if length == n:
             break
     return view
 
 
-def draw_near(rng, held, first, n, distance):
+def draw_near(rng, part, first, n, distance):
     """None if neither side has room."""
     run, at, length = first
     gap = min(int(math.exp(rng.unit() * math.log(distance + 2)) - 1), distance)
@@ -65,28 +65,31 @@ def draw_near(rng, held, first, n, distance):
     if rng.below(2) == 1:
         places.reverse()
     for place in places:
-        if 0 <= place <= len(held.runs[run]) - n:
+        if 0 <= place <= len(part.runs[run]) - n:
             return (run, place, n)
     return None
 
 
-def draw_pair(rng, held, window, size, args):
-    """Two views as they are read."""
-    lengths = [args.length[0] + rng.below(args.length[1] - args.length[0] + 1) for _ in range(2)]
+def draw_length(rng, args):
+    return args.length[0] + rng.below(args.length[1] - args.length[0] + 1)
+
+
+def draw_pair(rng, part, window, size, args, length=None):
+    """Two views as they are read: (letters, whether each is soft, the stream of the view)."""
+    lengths = [length or draw_length(rng, args) for _ in range(2)]
     run, at = window
-    room = min(size, len(held.runs[run]))
+    room = min(size, len(part.runs[run]))
     n = min(lengths[0], room)
     first = (run, at + rng.below(room - n + 1), n)
     second = None
     if rng.unit() < args.near:
-        second = draw_near(rng, held, first, lengths[1], args.distance)
+        second = draw_near(rng, part, first, lengths[1], args.distance)
     if second is None:
-        second = draw_anywhere(rng, held, held.sources[run], lengths[1])
+        second = draw_anywhere(rng, part, part.sources[run], lengths[1])
     views = []
     for number, at, n in (first, second):
-        letters = held.runs[number][at : at + n]
-        views.append(bits_naive.reverse_complement(letters) if rng.below(2) == 1 else letters)
-        rng.next()  # what seeds the view's mutations, of which validation has none
+        piece = bits_naive.read_piece(part.runs[number], at, n, rng.below(2) == 1)
+        views.append((*piece, bits_naive.Random(rng.next(), 0)))
     return views
 
 
@@ -96,28 +99,65 @@ def composition_of(model, speller, tensors, letters):
     return np.array(composition_naive.compose(z, tensors, model.config["layer_norm_eps"]))
 
 
-def states_of(model, speller, letters):
-    ids, _ = speller.ask(letters, [False] * len(letters))
+def counted(speller, ids):
+    """Places of the k-mers in a sequence that its vector is made of."""
     frame = int(speller.framed)
-    whole = [speller.ids["[CLS]"]] * frame + ids + [speller.ids["[SEP]"]] * frame
-    states = model.layers(np.array(whole))[-1][frame : frame + len(ids)]
-    return states[[id != speller.ids.get("[UNK]") for id in ids]].mean(axis=0)
+    return [t for t in range(frame, len(ids) - frame) if ids[t] != speller.ids.get("[UNK]")]
 
 
-def compare(vectors, sources, args):
-    """The loss, and the share of hits."""
-    u = vectors @ vectors.T / args.temperature
-    losses, hits = [], 0
-    for i in range(len(u)):
-        others = [j for j in range(len(u)) if sources[j] != sources[i]]
-        same = [j for j in range(len(u)) if sources[j] == sources[i] and j != i]
-        positives = same if args.all_positives else [i ^ 1]
-        weighted = sum(math.exp((1 + args.hardness) * u[i, j]) for j in others)
-        negative = len(others) * weighted / sum(math.exp(args.hardness * u[i, j]) for j in others)
-        loss = math.log(sum(math.exp(u[i, p]) for p in positives) + negative)
-        losses.append(loss - sum(u[i, p] for p in positives) / len(positives))
-        hits += max(u[i, p] for p in positives) > max(u[i, j] for j in others)
-    return math.fsum(losses) / len(u), hits / len(u)
+def states_of(model, speller, letters):
+    ids, _ = speller.ask(letters, [bits_naive.VISIBLE] * len(letters), letters)
+    ids = np.array(speller.frame_ids(ids))
+    return model.layers(ids)[-1][counted(speller, ids)].mean(axis=0)
+
+
+def relations(sources, i, all_positives, mixture=None):
+    """Positives of an anchor, their shares, and the views that are its negatives. mixture:
+    (partners, shares) of the even views, which alone are anchors then."""
+    if mixture is None:
+        own, keys = {sources[i]}, range(len(sources))
+        same = [j for j in keys if sources[j] == sources[i] and j != i]
+        positives = same if all_positives else [i ^ 1]
+        shares = [1 / len(positives)] * len(positives)
+    else:
+        partner, share = mixture[0][i], mixture[1][i]
+        own, keys = {sources[i], sources[partner]}, range(1, len(sources), 2)
+        positives, shares = [i + 1, partner + 1], [share, 1 - share]
+        if partner == i:
+            positives, shares = [i + 1], [1]
+    return positives, shares, [j for j in keys if sources[j] not in own]
+
+
+def compare(vectors, sources, args, mixture=None):
+    """The loss, and the share of hits. vectors [views, D], of any length."""
+    unit = vectors / np.sqrt((vectors**2).sum(axis=1, keepdims=True))
+    u = unit @ unit.T / args.temperature
+    anchors = range(0, len(sources), 1 if mixture is None else 2)
+    loss, hits = 0, 0
+    for i in anchors:
+        positives, shares, others = relations(sources, i, args.all_positives, mixture)
+        crowd = np.exp(u[i, positives]).sum()
+        if others:
+            hard = np.exp((1 + args.hardness) * u[i, others]).sum()
+            crowd = crowd + len(others) * hard / np.exp(args.hardness * u[i, others]).sum()
+            hits += u[i, positives].max() > u[i, others].max()
+        loss = loss + np.log(crowd) - (u[i, positives] * np.array(shares)).sum()
+    return loss / len(anchors), hits / len(anchors)
+
+
+def add_pair_options(parser):
+    parser.add_argument("--sources", choices=("input", "record"), default="input")
+    parser.add_argument("--length")
+    parser.add_argument("--near", type=float, default=0.25)
+    parser.add_argument("--distance", type=int, default=5000)
+    parser.add_argument("--temperature", type=float, default=0.05)
+    parser.add_argument("--hardness", type=float, default=0)
+    parser.add_argument("--all-positives", action="store_true")
+
+
+def lengths_of(text, size):
+    lengths = [int(n) for n in text.split("-")] if text else [size]
+    return lengths[0], lengths[-1]
 
 
 def main():
@@ -128,35 +168,27 @@ def main():
     parser.add_argument("--window", type=int)
     parser.add_argument("--stride", type=int)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sources", choices=("input", "record"), default="input")
-    parser.add_argument("--length")
-    parser.add_argument("--near", type=float, default=0.25)
-    parser.add_argument("--distance", type=int, default=5000)
-    parser.add_argument("--temperature", type=float, default=0.05)
-    parser.add_argument("--hardness", type=float, default=0)
-    parser.add_argument("--all-positives", action="store_true")
+    add_pair_options(parser)
     parser.add_argument("genomes", nargs="+")
     args = parser.parse_args()
-    args.background = []
+    args.background, args.val = [], []
     model = reference.Model(args.model)
     speller = bits_naive.Speller(model, args.model, args)
     size = speller.window_bases()
-    lengths = [int(n) for n in args.length.split("-")] if args.length else [size]
-    args.length = (lengths[0], lengths[-1])
+    args.length = lengths_of(args.length, size)
     shortest = max(bits_naive.SHORTEST, speller.k)
-    held = Held(bits_naive.split_records(args, shortest)[1], args.sources == "record")
+    held = Part(bits_naive.split_records(args, shortest)[1], args.sources == "record")
     windows = bits_naive.all_windows(held.runs, size, args.seed)
     views, sources = [], []
     for i, number in enumerate(bits_naive.fixed_numbers(len(windows), args.windows)):
         rng = bits_naive.draw(args.seed, FIXED_PAIR, 0, i)
-        views += draw_pair(rng, held, windows[number], size, args)
+        views += [letters for letters, _, _ in draw_pair(rng, held, windows[number], size, args)]
         sources += [held.sources[windows[number][0]]] * 2
     if "composition" in model.config["kmerformer"].get("parts", "states"):
         tensors = composition_naive.read_tensors(args.model / "model.safetensors")
         vectors = np.array([composition_of(model, speller, tensors, v) for v in views])
     else:
         vectors = np.array([states_of(model, speller, v) for v in views])
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     loss, hits = compare(vectors, sources, args)
     print(f"{loss:.6f}\t{hits:.6f}")
 

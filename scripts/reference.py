@@ -217,6 +217,10 @@ class Model:
         scaled = centred / np.sqrt(variance + (self.family.eps if eps is None else eps))
         return scaled * self.tensors[name + ".weight"] + self.tensors[name + ".bias"]
 
+    def drop(self, x, what, layer=None, head=0):
+        """Where dropout would be: of embeddings, of a layer's sublayers and attention."""
+        return x
+
     def embed(self, ids, n_real):
         family = self.family
         x = self.tensors["embeddings.word_embeddings.weight"][ids]
@@ -231,6 +235,7 @@ class Model:
             x = x + table[family.first_position :][: len(ids)]
         if family.embedding_norm:
             x = self.norm(x, family.embedding_norm)
+        x = self.drop(x, "embeddings")
         if "embeddings_project.weight" in self.tensors:
             x = self.linear(x, "embeddings_project")
         return x
@@ -287,8 +292,9 @@ class Model:
             scores = qh @ kh.T / math.sqrt(size)
             if family.positions == "alibi":
                 scores -= family.slopes(family.heads)[h] * np.abs(at[:, None] - at)
-            out.append(softmax(scores + of_key) @ vh)
-        return self.linear(np.concatenate(out, axis=1), f"{layer}.attention.output.dense")
+            out.append(self.drop(softmax(scores + of_key), "attention", layer, h) @ vh)
+        y = self.linear(np.concatenate(out, axis=1), f"{layer}.attention.output.dense")
+        return self.drop(y, "heads", layer)
 
     def feed_forward(self, x, layer):
         family = self.family
@@ -299,7 +305,19 @@ class Model:
             u = family.activation(first) * second
         else:
             u = family.activation(u)
-        return self.linear(u, f"{layer}.{leave}")
+        return self.drop(self.linear(u, f"{layer}.{leave}"), "feed-forward", layer)
+
+    def block(self, x, n, of_key):
+        """What leaves block n."""
+        family = self.family
+        layer = f"encoder.layer.{n}"
+        attention_norm = f"{layer}.{family.attention_norm}"
+        feed_forward_norm = f"{layer}.{family.feed_forward_norm}"
+        if family.norm_first:
+            x = x + self.attention(self.norm(x, attention_norm), layer, of_key)
+            return x + self.feed_forward(self.norm(x, feed_forward_norm), layer)
+        x = self.norm(x + self.attention(x, layer, of_key), attention_norm)
+        return self.norm(x + self.feed_forward(x, layer), feed_forward_norm)
 
     def layers(self, ids, real=None, mask_is_added=False):
         """[L + 1][T, D]: what enters the first block, and what leaves each; the last one is
@@ -312,15 +330,7 @@ class Model:
         x = self.embed(ids, real.sum())
         states = [x]
         for n in range(self.config["num_hidden_layers"]):
-            layer = f"encoder.layer.{n}"
-            attention_norm = f"{layer}.{family.attention_norm}"
-            feed_forward_norm = f"{layer}.{family.feed_forward_norm}"
-            if family.norm_first:
-                x = x + self.attention(self.norm(x, attention_norm), layer, of_key)
-                x = x + self.feed_forward(self.norm(x, feed_forward_norm), layer)
-            else:
-                x = self.norm(x + self.attention(x, layer, of_key), attention_norm)
-                x = self.norm(x + self.feed_forward(x, layer), feed_forward_norm)
+            x = self.block(x, n, of_key)
             states.append(x)
         if family.closing_norm:
             states[-1] = self.norm(x, family.closing_norm)

@@ -3,11 +3,6 @@
  * SplitMix64: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number
  * generators", OOPSLA 2014, figure 14 with the mixing constants of D. Stafford's variant 13.
  *
- *   z = state += g
- *   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9
- *   z = (z ^ z >> 27) * 0x94d049bb133111eb
- *   z ^ z >> 31
- *
  * mix is a bijection of 64-bit words, so one stream visits each word once in 2^64 draws.
  * Streams start at mixed places of the same orbit; two of n draws overlap with probability n /
  * 2^63.

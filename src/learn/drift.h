@@ -10,6 +10,10 @@
  *                          is cut at 0.9
  *
  * Contexts are those before any substitution. The first and the last base stay.
+ *
+ * Drawn of a relative: a unit for r; then for every abc whose number is below that of its reverse
+ * complement, and every x from A to T, b too, a normal one g, w = exp(g). Of letters, each but the
+ * first and the last: a unit, and the base becomes the first x whose upto is above it.
  */
 #ifndef KMF_DRIFT_H
 #define KMF_DRIFT_H

@@ -30,7 +30,12 @@ void kmf_masker_free(kmf_masker *masker);
 /* [V, 4 k] of 0 and 1: kmf_mlm_options.sites. Owned by masker. */
 const kmf_real *kmf_masker_sites(const kmf_masker *masker);
 
-/* What becomes of the letters of a view before the model sees them. */
+/*
+ * What becomes of the letters of a view, as they are read, before the model sees them. Drawn from
+ * the view's stream: the drift, if it drifts; then, where mutations are above 0, a unit for every
+ * letter and, if that is below them, below 3, x: letter l (0 .. 3) becomes (l + 1 + x) mod 4; then
+ * what is hidden.
+ */
 typedef struct kmf_masking {
     double drift_rate; /* of views that drift, at most */
     double mutations;  /* chance of a base to be another one, 0 .. 1, after the drift */

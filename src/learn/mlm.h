@@ -9,6 +9,13 @@
  *   gradients  of the sum of both, ADDED to those that are there already: batches are accumulated
  *              by calling again, and who wants a mean divides by the sum of the weights
  *
+ * Dropout (nn/dropout.h) comes behind the embedding's norm, before its projection; on the weights
+ * of the attention; and behind the bias of either sublayer, before it is added to what went in.
+ * Keys of layer l are numbers of the streams 3 l + i of the batch's key: of the attention's weights
+ * (i = 0) the (s + 1)-th for sequence s, of its sublayer (1) and of the feed-forward (2) the first;
+ * the embedding's is that of the feed-forward of one layer more than there are. Element i of token
+ * t of the batch is number t width + i; for those of the weights see nn/attention_train.h.
+ *
  * Work is cut into items (strips of tokens, heads of a sequence, blocks of a weight), each done by
  * one thread, and every sum has an order that depends on the batch alone: the bits do not depend on
  * the number of threads.
@@ -54,7 +61,7 @@ typedef struct kmf_mlm_batch {
     const size_t *off;       /* [n_seq + 1], off[0] = 0 */
     size_t n_seq;
     double dropout; /* of embeddings, sublayers and attention; 0 <= dropout < 1 */
-    uint64_t key;   /* of dropout's draws */
+    uint64_t key;   /* of dropout's draws, see above */
     const struct kmf_mlm_mix *mix; /* NULL: none */
 } kmf_mlm_batch;
 

@@ -1,5 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* What the trainer (pretrain.c), its steps and its checkpoints share. */
+/*
+ * What the trainer (pretrain.c), its steps and its checkpoints share.
+ *
+ * Step s, 0 .. n - 1, of a training shows views s batch .. (s + 1) batch - 1 of all, in pieces of
+ * batch / (shards accumulate), one after another. With the sums over all of the step, it learns
+ * from
+ *
+ *   loss       sum of weight * -ln p(label) / sum of weights, of labelled tokens; 0 without one
+ *   + contrast * the contrastive loss (contrast.h)
+ *
+ * Its gradient g, of what is learnt (update.h), is scaled by min(1, clip / (|g| + 1e-6)), and goes
+ * into AdamW (nn/adamw.h) as that of t = s + 1, at a rate of, with r = floor(warmup n),
+ *
+ *   t <= r     rate t / r
+ *   t > r      rate (1 + cos(pi d)) / 2, rate (1 - d) or rate,   d = (t - r) / (n - r + 1)
+ *
+ * so that the last step, too, learns something.
+ *
+ * A step that mixes masks nothing, and the views of a piece are of one length, but where a segment
+ * is too short. In a piece the first views of the greatest length are mixed, each with one of them,
+ * itself perhaps. Drawn: below the number of layers, the one before which they are; and for each in
+ * turn below how many of them are left, the one of the list that it is mixed with, whose place the
+ * last of the list takes; and a unit, its own share.
+ */
 #ifndef KMF_PRETRAIN_H
 #define KMF_PRETRAIN_H
 
@@ -14,6 +37,12 @@
 #include "model/layout.h"
 #include "model/model.h"
 
+/* What is drawn for beside views (kmf_draw), by the step and a view, a piece's first, of all. */
+enum {
+    KMF_DRAW_DROPOUT = KMF_DRAW_FREE + 1, /* (step, view): the first number is mlm.h's key */
+    KMF_DRAW_MIX = KMF_DRAW_FREE + 3      /* (step, 0): unit < mix, the step mixes; and
+                                             (step, 1 + view): how its piece does */
+};
 /* Gradients of shards that are not summed up yet: a power of 2 of them at each place. */
 #define KMF_MOST_SUMS_OPEN 32
 /* In a whole training, if val_every does not say otherwise. */

@@ -16,8 +16,6 @@
 #include "base/mem.h"
 #include "learn/ranks.h"
 
-enum { DROPOUT_DRAWS = KMF_DRAW_FREE + 1, MIX_DRAWS = KMF_DRAW_FREE + 3 };
-
 /* ---------------------------------------------------------------- life ------------------- */
 
 static size_t most_views(const kmf_pretrain *t)
@@ -106,7 +104,7 @@ static kmf_viewer held_viewer(const kmf_pretrain *t)
 
 bool kmf_pretrain_mixes(const kmf_pretrain *t)
 {
-    kmf_rng rng = kmf_draw(t->opts.seed, MIX_DRAWS, t->now.step, 0);
+    kmf_rng rng = kmf_draw(t->opts.seed, KMF_DRAW_MIX, t->now.step, 0);
     return t->compares && kmf_rng_unit(&rng) < t->opts.mix;
 }
 
@@ -125,16 +123,13 @@ static void draw_piece(kmf_pretrain *t, uint64_t first, size_t at, size_t n)
         t->comparison.sources[at + i] = t->views[i].source;
 }
 
-/*
- * Which first windows of a piece are mixed, and how: those of the greatest length, each with one
- * of them, itself perhaps, by a drawn permutation.
- */
+/* Which first windows of a piece are mixed, and how: pretrain.h. */
 static void draw_mixture(kmf_pretrain *t, uint64_t first, size_t at, size_t n)
 {
     kmf_comparison *c = &t->comparison;
     uint32_t *to = c->piece_served; /* the ones that are mixed, for now */
     size_t n_mixed = 0, longest = 0;
-    kmf_rng rng = kmf_draw(t->opts.seed, MIX_DRAWS, t->now.step, 1 + first);
+    kmf_rng rng = kmf_draw(t->opts.seed, KMF_DRAW_MIX, t->now.step, 1 + first);
     c->mix = (kmf_mlm_mix){.layer = (size_t)kmf_rng_below(&rng, t->model->config.n_layers),
                            .partner = c->piece_partner,
                            .served = c->piece_served,
@@ -168,7 +163,7 @@ int kmf_pretrain_show(kmf_pretrain *t, kmf_mlm_batch *batch, uint64_t first, siz
     kmf_masking masking = {.drift_rate = t->opts.drift_rate,
                            .mutations = t->compares ? t->opts.mutations : 0,
                            .spans = t->asks && !mixes ? &t->spans : NULL};
-    kmf_rng key = kmf_draw(t->opts.seed, DROPOUT_DRAWS, t->now.step, first);
+    kmf_rng key = kmf_draw(t->opts.seed, KMF_DRAW_DROPOUT, t->now.step, first);
     draw_piece(t, first, at, n);
     if (mixes)
         draw_mixture(t, first, at, n);

@@ -52,8 +52,9 @@ int kmf_spans_options_check(const kmf_spans_options *opts, kmf_err *err) KMF_MUS
  *
  *   unit < rate        base 0 lies in a span: one of the places (length, rest), rest 1 .. length,
  *                      the shorter first: below how many they are; rest bases are in the window
- *   unit < s           a span begins at the next base that is in none; s: spans.c. Its length:
- *                      below how many there are, the shortest is 0
+ *   unit < s           a span begins at the next base that is in none; of m bases in the mean,
+ *                      s = rate / (m (1 - rate) + rate). Its length: below how many there are,
+ *                      the shortest is 0
  *   each span          then its fate: unit, below p_mask masked, below p_mask + p_random random;
  *                      of a random one its letters
  *   none was hidden    below n: where one begins; its length; its fate
@@ -105,12 +106,12 @@ typedef struct kmf_question {
  * Fills ids, labels and weights, [kmf_spelling_tokens(spelling, n)] each, and returns how many
  * tokens have a label. labels[j]: the id of the true k-mer, or -1: not asked. Not asked are
  * also k-mers that the vocabulary lacks, and never [CLS] and [SEP]; in ids what the vocabulary
- * lacks is [UNK]. weights (may be NULL): the mean over the token's masked bases of what these
- * count; 0 without a label.
+ * lacks is [UNK]. weights (may be NULL): the mean over the token's hidden bases, whatever their
+ * fate, of what these count; 0 without a label.
  */
 size_t kmf_spelling_ask(const kmf_spelling *spelling, const kmf_question *question,
                         int32_t *ids, int32_t *labels, float *weights);
-/* The masked bases that a labelled token covers, in order: n at most. Returns how many. */
+/* The hidden bases that a labelled token covers, in order: n at most. Returns how many. */
 size_t kmf_spelling_asked(const kmf_spelling *spelling, const kmf_question *question,
                           const int32_t *labels, uint32_t *bases);
 /*

@@ -23,8 +23,9 @@
  *                anywhere if there is none on either
  *   anywhere   below: a letter of the source; below: where in its segment; up to 8 times, until
  *              the segment has n letters, and the last one is cut to what it has
- *   of each    below 2, 1 is the reverse complement; a number that seeds the view's own stream
- *   unit       < drift, if that is above 0: the pair drifts; a number that seeds the relative
+ *   of each    below 2, 1 is the reverse complement; a number, whose stream 0 is the view's own
+ *   unit       < drift, if that is above 0: the pair drifts; a number, whose stream 0 is that of
+ *              the relative
  */
 #ifndef KMF_VIEWS_H
 #define KMF_VIEWS_H

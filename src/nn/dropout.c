@@ -3,15 +3,10 @@
  * The hash that decides. A 64-bit mix for each element, as in base/rng.h, would take as long as
  * the attention's products, for want of vector instructions that multiply 64 bits. So the counter
  * is split: its upper part and the key go through SplitMix64 once for 2^31 elements, which gives
- * two words a and b, and the lower 31 bits n through a 32-bit finaliser between them:
- *
- *   z = n + a
- *   z = (z ^ z >> 16) * 0x7feb352d + b
- *   z = (z ^ z >> 15) * 0x846ca68b
- *
- * (constants: C. Wellons, "Prospecting for hash functions", lowbias32, whose last shift only mends
- * the low bits). b between the multiplications keeps two keys from having one mask, shifted.
- * An element is dropped where z < p 2^32, which hangs on the best mixed bits.
+ * two words a and b, and the lower 31 bits through a 32-bit finaliser between them (constants:
+ * C. Wellons, "Prospecting for hash functions", lowbias32, whose last shift only mends the low
+ * bits). b between the multiplications keeps two keys from having one mask, shifted. The comparison
+ * hangs on the best mixed bits.
  */
 #include "nn/dropout.h"
 
