@@ -167,6 +167,12 @@ START_TEST(a_hand_cut_sequence)
     ck_assert_int_eq(memcmp(chunk.ids, second, sizeof second), 0);
     ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 0);
     ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 0);
+    /* one that is not read to its end leaves nothing to the next */
+    kmf_cutter_start(c, "x", "ACGTAC", 6);
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 1);
+    kmf_cutter_start(c, "y", "CG", 2);
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 1);
+    ck_assert(chunk.n == 3 && chunk.ids[1] == first[2]);
     kmf_cutter_free(c);
     kmf_vocab_free(v);
 }

@@ -626,8 +626,8 @@ START_TEST(names_in_gz_are_compressed)
     const char *path = in_dir("out.gz");
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = "0123456789.\t\n"[i * i * 2654435761u >> 20 & 7];
-    const size_t sizes[] = {9, sizeof text};
-    for (int i = 0; i < 2; i++) {
+    const size_t sizes[] = {1, 9, sizeof text};
+    for (int i = 0; i < 3; i++) {
         size_t n = sizes[i];
         char *packed = pack(text, n, 0, false, &len);
         ck_assert_ptr_nonnull(packed);

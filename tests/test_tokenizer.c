@@ -92,6 +92,7 @@ START_TEST(what_is_not_understood_is_named)
         {bert_json, "'version':'1.0'", "'version':'2.0'", "version: must be 1.0"},
         {bert_json, "'decoder'", "'dekoder'", "'dekoder' is not known here"},
         {bert_json, "'added_tokens':[", "'added_tokens':[7,", "added_tokens: must be"},
+        {bert_json, "'added_tokens':[" FIVE "]", "'added_tokens':7", "added_tokens: must be a list"},
         {bert_json, "'lstrip':false", "'lstrip':true", "'lstrip' is on"},
         {bert_json, "'normalized':false", "'normalized':true", "'normalized' is on"},
         {bert_json, "'special':true", "'shiny':true", "'shiny' is not known here"},

@@ -98,7 +98,7 @@ static int parse_range(const kmf_regions *r, const char *text, int n_text, const
 static bool is_split_number(const char *text, size_t n)
 {
     static const char digits[] = "0123456789";
-    return n >= 3 && strspn(text, digits) >= 3 && strspn(text, "0123456789-") >= n;
+    return strspn(text, digits) >= 3 && strspn(text, "0123456789-") >= n;
 }
 
 /* The last colon before stop; stop: there is none. */
