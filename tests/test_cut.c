@@ -203,6 +203,14 @@ START_TEST(policies_for_long_sequences)
     kmf_cutter_statistics(c, &stats);
     ck_assert_int_eq(stats.cut, 0);
     kmf_cutter_free(c);
+    o.overlap = 2; /* with no other chunk: all is the first one's own */
+    c = kmf_cutter_new(v, &o, NULL);
+    kmf_cutter_start(c, "x", seq, 9);
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 1);
+    ck_assert_uint_eq(chunk.own_end - chunk.own_beg, 4);
+    ck_assert_int_eq(kmf_cutter_next(c, &chunk, NULL), 0);
+    kmf_cutter_free(c);
+    o.overlap = 0;
 
     o.policy = KMF_LONG_SKIP;
     c = kmf_cutter_new(v, &o, NULL);
