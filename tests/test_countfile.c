@@ -290,6 +290,21 @@ START_TEST(binary_files_made_to_harm_are_refused_though_their_checksums_are_righ
     free(t.bytes);
     kmf_counts_free(counts);
     free_list(&l);
+
+    /* an index that would end with the file, but begin long before it */
+    l = random_list(KMF_DNA, 16, 0, 3, 3, 1);
+    counts = table_of(&l);
+    t = saved(counts, KMF_COUNTS_BINARY, 0, NULL);
+    kmf_err err = {0};
+    t.len = HEADER + 8;
+    kmf_le_store64(at(&t, 128), t.len - ((uint64_t)ENTRY << number(&t, 112, 8)) - TRAILER);
+    kmf_le_store64(at(&t, 136), t.len);
+    kmf_le_store32(at(&t, 188), crc(&t, 0, 188));
+    ck_assert_ptr_null(kmf_counts_parse(t.bytes, t.len, "x", &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "its index is not at its end"));
+    free(t.bytes);
+    kmf_counts_free(counts);
+    free_list(&l);
 }
 END_TEST
 
