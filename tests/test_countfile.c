@@ -231,6 +231,7 @@ START_TEST(binary_files_made_to_harm_are_refused_though_their_checksums_are_righ
     refuses(&t, 8, 4, 2, "format 2; this version of the program reads format 1");
     refuses(&t, 8, 4, 0, "checksum of its header");
     refuses(&t, 12, 4, 1, "its header is not that");
+    refuses(&t, 15, 1, 1, "its header is not that");
     refuses(&t, 150, 1, 1, "its header is not that");
     refuses(&t, 16, 8, 2, "alphabet is 2");
     refuses(&t, 16, 8, 1, "k is 8; for protein it is 1 to 6");

@@ -5,9 +5,11 @@
  * than what is not; simple input with one byte changed is therefore read twice, the second time
  * with the end of a block inside, which no simple record or line has.
  */
+#include "base/mem.h"
 #include "checked.h"
 #include "fills.h"
 #include "run.h"
+#include "seq/scan.h"
 
 #define LONG "ACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGTACGT"
 
@@ -45,6 +47,74 @@ static void fail_both(const char *input, size_t n, const char *records, const ch
 
 #define BOTH_READ(input, records) read_both(input, sizeof(input) - 1, records)
 #define BOTH_FAIL(input, records, message) fail_both(input, sizeof(input) - 1, records, message)
+
+/* ---------------------------------------------------------------- one block --------------- */
+
+#define MANY 24
+#define ROOM 8192
+
+/* Records, or lines of FASTA, of many lengths; the first i are ends[i] bytes, taken[i] letters. */
+typedef struct many {
+    text bytes, letters;
+    size_t ends[MANY + 1], taken[MANY + 1];
+} many;
+
+static many write_many(bool records)
+{
+    many m = {0};
+    for (size_t i = 0; i < MANY; i++) {
+        char line[200] = "";
+        const char *end = i % 5 == 0 ? "\r\n" : "\n";
+        for (size_t j = 0; j < (i % 3 == 0 ? 80 : 1 + i * 37 % 150); j++)
+            line[j] = "ACGT"[(i + j) % 4];
+        const char *const parts[] = {records ? "@x" : "", records ? end : "",  line, end,
+                                     records ? "+" : "",  records ? end : "",
+                                     records ? line : "", records ? end : ""};
+        for (size_t j = 0; j < sizeof parts / sizeof parts[0]; j++)
+            add(&m.bytes, parts[j]);
+        add(&m.letters, line);
+        add(&m.letters, records ? "\n" : "");
+        m.ends[i + 1] = m.bytes.len;
+        m.taken[i + 1] = m.letters.len;
+    }
+    return m;
+}
+
+/*
+ * What lies behind the end of a block is sound, too, but is left alone; so is what is behind the
+ * room.
+ */
+START_TEST(nothing_beyond_the_block_or_the_room_is_taken)
+{
+    const bool records = _i == 1;
+    static char out[ROOM], untouched[ROOM];
+    many m = write_many(records);
+    size_t all = m.bytes.len;
+    size_t most = 0;
+    ck_assert_uint_lt(m.letters.len + 256, ROOM);
+    memset(untouched, '!', ROOM);
+    for (size_t n = 0; n <= all + ROOM; n++) {
+        size_t in = kmf_min(n, all);
+        size_t room = n < all ? ROOM : n - all;
+        memset(out, '!', ROOM);
+        kmf_scan s = {.in = m.bytes.bytes,
+                      .in_end = m.bytes.bytes + in,
+                      .out = out,
+                      .stop = out + room,
+                      .room = out + room,
+                      .width = n % 100};
+        (records ? kmf_scan_records : kmf_scan_lines)(&s);
+        quick_assert(s.n <= MANY && m.ends[s.n] <= in && m.taken[s.n] <= room);
+        quick_assert(s.in == m.bytes.bytes + m.ends[s.n] && s.out == out + m.taken[s.n]);
+        quick_assert(memcmp(out, m.letters.bytes, m.taken[s.n]) == 0);
+        quick_assert(memcmp(out + room, untouched, ROOM - room) == 0);
+        most = kmf_max(most, s.n);
+    }
+    ck_assert_uint_ge(most, MANY - 4);
+    free(m.bytes.bytes);
+    free(m.letters.bytes);
+}
+END_TEST
 
 /* ---------------------------------------------------------------- FASTA ------------------- */
 
@@ -317,6 +387,7 @@ END_TEST
 int main(void)
 {
     TCase *tc = untimed_case();
+    tcase_add_loop_test(tc, nothing_beyond_the_block_or_the_room_is_taken, 0, 2);
     tcase_add_test(tc, fasta_is_read_in_every_layout);
     tcase_add_test(tc, input_without_records_is_no_error);
     tcase_add_test(tc, fasta_faults_are_reported_with_record_and_line);
