@@ -324,6 +324,8 @@ START_TEST(kmers_are_read_exactly_as_words)
         {"  ", "2 3"},
     };
     static const by_hand turned[] = {{"ACGTA", "2 17 6 11 16 3"}};
+    static const by_hand whole[] = {
+        {"ACGTA", "2 6 11 16 17 3"}, {"AC-GT", "2 6 1 1 16 3"}, {"A  C", "2 1 1 1 3"}};
     kmf_cut_options o = plain;
     kmf_err err = {0};
     kmf_vocab *v = kmf_vocab_new(2, NULL);
@@ -333,6 +335,9 @@ START_TEST(kmers_are_read_exactly_as_words)
     o.stride = 2;
     ck_assert_str_eq(cut(v, &o, "ACGTA", NULL), "2 6 16 3");
     o.stride = 1;
+    o.exact = KMF_EXACT_WHOLE; /* a window is one token, whatever stands in it */
+    CHECK_ALL(v, &o, whole);
+    o.exact = 1;
     o.reverse = 1;
     CHECK_ALL(v, &o, turned);
     kmf_vocab_free(v);
