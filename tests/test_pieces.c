@@ -176,11 +176,8 @@ START_TEST(bpe_cuts_text_as_the_tokenizer_says)
      * merge over the end of a word, "A-" 16.
      */
     static const by_hand cases[] = {
-        {"A[MASK]sC", "1 5 14 6 2"},
-        {"A[MASK]C", "1 5 4 6 2"},
-        {"A-C", "1 5 15 6 2"},
-        {"AA-", "1 5 5 15 2"},
-        {"C<A>A", "1 6 17 5 2"},
+        {"A[MASK]sC", "1 5 14 6 2"}, {"A[MASK]C", "1 5 4 6 2"}, {"A-C", "1 5 15 6 2"},
+        {"AA-", "1 5 5 15 2"},       {"C<A>A", "1 6 17 5 2"},
     };
     kmf_cut_options o = plain;
     o.exact = 1;
@@ -189,9 +186,8 @@ START_TEST(bpe_cuts_text_as_the_tokenizer_says)
         ADDED("14", "[MASK]s") "," ADDED("17", "<A>") "," ADDED("4", "[MASK]")};
     for (int i = 0; i < 2; i++) {
         char *longer = edited(bert_json, ADDED("4", "[MASK]"), orders[i]);
-        char *words =
-            edited(longer, "\"TTA\":13",
-                   "\"TTA\":13,\"[MASK]s\":14,\"-\":15,\"A-\":16,\"<A>\":17");
+        char *words = edited(longer, "\"TTA\":13",
+                             "\"TTA\":13,\"[MASK]s\":14,\"-\":15,\"A-\":16,\"<A>\":17");
         char *json = edited(words, "\"TT A\"", "\"TT A\",\"A -\"");
         kmf_vocab *v = vocab_of(json);
         CHECK_ALL(v, &o, cases);

@@ -67,9 +67,14 @@ static many write_many(bool records)
         const char *end = i % 5 == 0 ? "\r\n" : "\n";
         for (size_t j = 0; j < (i % 3 == 0 ? 80 : 1 + i * 37 % 150); j++)
             line[j] = "ACGT"[(i + j) % 4];
-        const char *const parts[] = {records ? "@x" : "", records ? end : "",  line, end,
-                                     records ? "+" : "",  records ? end : "",
-                                     records ? line : "", records ? end : ""};
+        const char *const parts[] = {records ? "@x" : "",
+                                     records ? end : "",
+                                     line,
+                                     end,
+                                     records ? "+" : "",
+                                     records ? end : "",
+                                     records ? line : "",
+                                     records ? end : ""};
         for (size_t j = 0; j < sizeof parts / sizeof parts[0]; j++)
             add(&m.bytes, parts[j]);
         add(&m.letters, line);
