@@ -3,6 +3,7 @@
  * Logits of streams of sequences against one encoder that takes one pass after another, by any
  * number of threads, of all masks. What an encoder's logits are is in test_families.
  */
+#include "base/mem.h"
 #include "base/rng.h"
 #include "kmerformer.h"
 #include "models.h"
@@ -516,6 +517,27 @@ START_TEST(logits_that_are_not_finite_are_told)
 }
 END_TEST
 
+START_TEST(any_failing_allocation_is_told)
+{
+    kmf_logits_options o;
+    kmf_logits_options_default(&o);
+    o.threads = 2;
+    for (o.top = 0; o.top <= 3; o.top += 3) {
+        kmf_logits *l = NULL;
+        size_t n = 0;
+        while (!l) {
+            kmf_err err = {0};
+            kmf_mem_fail_at(++n);
+            l = kmf_logits_new(model, &o, take, &got, &err);
+            kmf_mem_fail_at(0);
+            ck_assert_int_eq(err.code, l ? KMF_OK : KMF_ENOMEM);
+        }
+        ck_assert_uint_gt(n, 10);
+        kmf_logits_free(l);
+    }
+}
+END_TEST
+
 START_TEST(options_out_of_range_are_refused)
 {
     static const kmf_base_span nothing = {5, 5};
@@ -560,6 +582,7 @@ int main(void)
     tcase_add_test(tcase, probabilities_are_their_softmax);
     tcase_add_test(tcase, what_fails_is_told_behind_what_came_before);
     tcase_add_test(tcase, logits_that_are_not_finite_are_told);
+    tcase_add_test(tcase, any_failing_allocation_is_told);
     tcase_add_test(tcase, options_out_of_range_are_refused);
     return run_case("logits", tcase);
 }

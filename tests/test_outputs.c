@@ -37,6 +37,10 @@ START_TEST(npy_headers_come_back_and_others_are_refused)
     ck_assert_uint_eq(begin, sizeof header);
     kmf_npy_header(header, UINT64_MAX, SIZE_MAX, 2);
     ck_assert_int_eq(read_header(header, &rows, &dim, &element, &begin), 0);
+    for (size_t len = 0; len < sizeof header; len++) /* not all of it */
+        ck_assert_int_eq(kmf_npy_read((const unsigned char *)header, len, "x", &rows, &dim,
+                                      &element, &begin, NULL),
+                         KMF_EMODEL);
     header[12] = 'X';
     ck_assert_int_eq(read_header(header, &rows, &dim, &element, &begin), KMF_EMODEL);
 }

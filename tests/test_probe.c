@@ -192,6 +192,79 @@ START_TEST(lbfgs_comes_back_from_where_there_is_no_number)
 }
 END_TEST
 
+/* A bowl that is no number while its second step is sought. */
+typedef struct spell {
+    bool cast;
+    int left;        /* calls that it lasts */
+    bool over;       /* a call came behind it */
+    double begin[2]; /* where the first step led */
+    double asked[2]; /* by the last call before it, then by the first one behind it */
+} spell;
+
+static int spellbound(void *user, double *value, double *g, const double *x, kmf_err *err)
+{
+    spell *s = user;
+    (void)err;
+    *value = x[0] * x[0] + 10 * x[1] * x[1];
+    g[0] = 2 * x[0];
+    g[1] = 20 * x[1];
+    if (s->left > 0) {
+        s->left--;
+        *value = (double)NAN;
+    } else if (!s->over) {
+        memcpy(s->asked, x, sizeof s->asked);
+        s->over = s->cast;
+    }
+    return 0;
+}
+
+static void cast_once(void *user, int done)
+{
+    spell *s = user;
+    if (done != 1 || s->cast)
+        return;
+    s->cast = true;
+    s->left = 40; /* trials of a step */
+    memcpy(s->begin, s->asked, sizeof s->begin);
+}
+
+START_TEST(lbfgs_that_finds_no_step_goes_straight_downhill)
+{
+    spell s = {0};
+    double x[] = {3, 2};
+    const kmf_lbfgs_options opts = {
+        .pairs = 3, .iterations = 100, .tolerance = 1e-9, .before = cast_once, .about = &s};
+    ck_assert_int_gt(kmf_lbfgs(x, 2, spellbound, &s, &opts, NULL), 1);
+    ck_assert(s.over);
+    ck_assert_double_eq_tol(x[0], 0, 1e-9);
+    ck_assert_double_eq_tol(x[1], 0, 1e-9);
+    /* Against the gradient (2 x, 20 y), of which a first step is the length of 1. */
+    double slope = hypot(2 * s.begin[0], 20 * s.begin[1]);
+    ck_assert_double_gt(slope, 1);
+    ck_assert_double_eq_tol(s.asked[0], s.begin[0] - 2 * s.begin[0] / slope, 1e-12);
+    ck_assert_double_eq_tol(s.asked[1], s.begin[1] - 20 * s.begin[1] / slope, 1e-12);
+}
+END_TEST
+
+/* Its gradient points downhill, so that what should lower it does not. */
+static int lie(void *user, double *value, double *g, const double *x, kmf_err *err)
+{
+    (void)user;
+    (void)err;
+    *value = x[0] * x[0];
+    g[0] = -2 * x[0];
+    return 0;
+}
+
+START_TEST(lbfgs_stays_where_no_step_leads_down)
+{
+    double x[] = {3};
+    const kmf_lbfgs_options opts = {.pairs = 3, .iterations = 100, .tolerance = 1e-9};
+    ck_assert_int_eq(kmf_lbfgs(x, 1, lie, NULL, &opts, NULL), 0);
+    ck_assert_double_eq(x[0], 3);
+}
+END_TEST
+
 START_TEST(lbfgs_refuses_a_beginning_that_is_not_finite)
 {
     double x[] = {1};
@@ -863,6 +936,8 @@ int main(void)
     tcase_add_test(tc, lbfgs_goes_where_the_inverse_hessian_written_down_leads);
     tcase_add_test(
         tc, lbfgs_takes_steps_that_lower_the_value_and_leave_a_tenth_of_the_slope_behind);
+    tcase_add_test(tc, lbfgs_that_finds_no_step_goes_straight_downhill);
+    tcase_add_test(tc, lbfgs_stays_where_no_step_leads_down);
     tcase_add_test(tc, lbfgs_refuses_a_beginning_that_is_not_finite);
     tcase_add_test(tc, lbfgs_comes_back_from_where_there_is_no_number);
     tcase_add_test(tc, the_gradient_is_that_of_differences_and_of_any_number_of_threads);

@@ -200,7 +200,7 @@ static bool is_single(const kmf_bases *b, int32_t id)
 {
     bool is = false;
     for (size_t x = 0; x < LETTERS; x++)
-        is = is || (b->single[x] >= 0 && id == b->single[x]);
+        is = is || id == b->single[x];
     return is;
 }
 

@@ -20,7 +20,7 @@ int kmf_base_spans_make(kmf_base_spans *spans, const kmf_base_span *given, size_
     for (size_t i = 0; i < n; i++)
         if (!given || given[i].beg >= given[i].end)
             return kmf_fail(err, KMF_EINVAL, "span %zu holds no base", i);
-    spans->list = kmf_malloc(n + 1, sizeof *spans->list, err);
+    spans->list = kmf_malloc(n, sizeof *spans->list, err);
     if (!spans->list)
         return KMF_ENOMEM;
     if (n > 0)

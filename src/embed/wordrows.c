@@ -61,7 +61,7 @@ int kmf_wordrows_columns(kmf_wordrows *words, kmf_err *err)
     kmf_free(column);
     if (!words->row_weights)
         return 0;
-    words->weights = kmf_malloc(words->n_rows + 1, sizeof *words->weights, err);
+    words->weights = kmf_malloc(words->n_rows, sizeof *words->weights, err);
     if (!words->weights)
         return KMF_ENOMEM;
     for (size_t i = 0; i < words->n_rows; i++)

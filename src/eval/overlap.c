@@ -11,7 +11,7 @@ int kmf_samples_overlap(const kmf_samples *samples, const kmf_samples_info *info
                         const char **name, kmf_err *err)
 {
     size_t n_places = 0;
-    kmf_named_place *list = kmf_malloc(info->n + 1, sizeof *list, err);
+    kmf_named_place *list = kmf_malloc(info->n, sizeof *list, err);
     *n = 0;
     *name = NULL;
     if (!list)

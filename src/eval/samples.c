@@ -203,7 +203,7 @@ int kmf_samples_alike(const kmf_samples *s, kmf_role a, kmf_role b, size_t *n,
                       const char **name, kmf_err *err)
 {
     size_t n_names = 0;
-    const char **names = kmf_malloc(s->n + 1, sizeof *names, err);
+    const char **names = kmf_malloc(s->n, sizeof *names, err);
     *n = 0;
     *name = NULL;
     if (!names)
