@@ -14,6 +14,7 @@
 #define RECORDS 60
 #define SEQ_MAX 400
 #define WINDOW 24
+#define WIDE 300 /* two of them are more than the 512 tokens of a job */
 #define ROWS_MAX 20000
 
 typedef struct seen {
@@ -126,7 +127,7 @@ static void naive_row(kmf_encoder *e, const int32_t *ids, const kmf_chunk *c, si
 static void naive_chunk(kmf_encoder *e, const kmf_logits_options *o, const kmf_chunk *c,
                         size_t i)
 {
-    int32_t ids[WINDOW];
+    int32_t ids[WIDE];
     int32_t mask = kmf_vocab_special(kmf_model_vocab(model), KMF_MASK);
     for (size_t t = c->own_beg; t < c->own_end; t++) {
         if (!asked(o, c, t))
@@ -152,7 +153,7 @@ static void naive(const kmf_logits_options *o)
                                  .ambiguous = c->ambiguous,
                                  .policy = KMF_LONG_CHUNK};
     kmf_cutter *cutter = kmf_cutter_new(vocab, &cut, NULL);
-    kmf_encoder *e = kmf_encoder_new(model, WINDOW, WINDOW, NULL);
+    kmf_encoder *e = kmf_encoder_new(model, c->window, c->window, NULL);
     kmf_chunk chunk;
     clear(&want);
     for (size_t i = 0; i < RECORDS; i++) {
@@ -260,6 +261,23 @@ START_TEST(any_threads_give_the_rows_of_one_encoder)
                 check_rows(what);
             }
         }
+}
+END_TEST
+
+START_TEST(chunks_of_which_a_job_holds_one_have_the_rows_of_one_encoder)
+{
+    kmf_logits_options o;
+    kmf_logits_options_default(&o);
+    o.mask = KMF_LOGITS_MASK_EACH;
+    o.spans = spans;
+    o.n_spans = N_SPANS;
+    model->config.window = WIDE;
+    naive(&o);
+    for (o.threads = 1; o.threads <= 2; o.threads++) {
+        clear(&got);
+        ck_assert_int_eq(give(&o, take, &got, NULL), 0);
+        check_rows("wide");
+    }
 }
 END_TEST
 
@@ -576,6 +594,7 @@ int main(void)
     TCase *tcase = untimed_case();
     tcase_add_checked_fixture(tcase, make_scene, remove_scene);
     tcase_add_test(tcase, any_threads_give_the_rows_of_one_encoder);
+    tcase_add_test(tcase, chunks_of_which_a_job_holds_one_have_the_rows_of_one_encoder);
     tcase_add_test(tcase, a_run_that_goes_on_gives_the_rows_that_are_left);
     tcase_add_test(tcase, a_run_of_other_sequences_does_not_go_on);
     tcase_add_test(tcase, candidates_are_the_largest_logits);
