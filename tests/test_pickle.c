@@ -331,6 +331,7 @@ START_TEST(a_pickle_longer_than_any_is_refused)
     kmf_pickle_free(&p);
     kmf_le_store32(text + 3, KMF_PICKLE_BYTES_MAX);
     ck_assert_int_eq(read_bytes(&p, text, n, &err), KMF_EMODEL);
+    ck_assert_int_eq(err.code, KMF_EMODEL);
     ck_assert_msg(strstr(err.msg, "a pickle longer than 16777216 bytes"), "%s", err.msg);
     free(text);
 }
