@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* k-means and nearest neighbours against naive twins, scales against their definitions. */
+#include "base/mem.h"
 #include "base/rng.h"
 #include "eval/kmeans.h"
 #include "eval/neighbours.h"
@@ -454,6 +455,37 @@ START_TEST(a_column_that_changes_by_roundings_alone_is_not_blown_up)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- memory ----------------- */
+
+static int cluster_or_vote(int which, const kmf_points *rows, kmf_err *err)
+{
+    int32_t answers[N];
+    double inertia;
+    if (which == 0)
+        return kmf_kmeans(answers, &inertia, rows->x, N, DIM, K, 2, 9, NULL, NULL, NULL, err);
+    return kmf_neighbours_vote(answers, rows, rows->x, N, DIM, 3, 0, NULL, NULL, NULL, err);
+}
+
+START_TEST(no_memory_is_an_error_wherever_it_runs_out)
+{
+    float x[N * DIM];
+    static const int32_t y[N];
+    const kmf_points rows = {x, y, N};
+    draw(x, N, 21);
+    for (int which = 0; which < 2; which++) {
+        int status = KMF_ENOMEM;
+        for (size_t n = 1; status != 0; n++) {
+            kmf_err err = {0};
+            kmf_mem_fail_at(n);
+            status = cluster_or_vote(which, &rows, &err);
+            kmf_mem_fail_at(0);
+            ck_assert_int_eq(err.code, status);
+            ck_assert(status == KMF_ENOMEM || (status == 0 && n > 3));
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = untimed_case();
@@ -466,5 +498,6 @@ int main(void)
     tcase_add_test(tc, train_rows_without_a_vector_have_no_vote);
     tcase_add_test(tc, scales_are_what_they_say_up_to_a_shift);
     tcase_add_test(tc, a_column_that_changes_by_roundings_alone_is_not_blown_up);
+    tcase_add_test(tc, no_memory_is_an_error_wherever_it_runs_out);
     return run_case("kmeans", tc);
 }
