@@ -3,6 +3,7 @@
  * Files read by the embedder against their records added one by one: the same rows, statistics and
  * failures, whether the threads read the file in ranges or not.
  */
+#include "base/err.h"
 #include "checked.h"
 #include "contigs.h"
 #include "failing.h"
@@ -440,6 +441,47 @@ START_TEST(a_row_that_is_refused_ends_the_run)
 }
 END_TEST
 
+typedef struct refusal {
+    uint64_t calls, at; /* is refused that one alone */
+} refusal;
+
+static int refuse(void *user, const kmf_row *row, kmf_err *err)
+{
+    refusal *r = user;
+    (void)row;
+    return ++r->calls == r->at ? kmf_fail(err, KMF_EIO, "enough") : 0;
+}
+
+/* Each record before the file fills a batch; the last one goes out when the file is begun. */
+START_TEST(a_row_that_is_refused_when_a_file_is_begun_ends_the_run)
+{
+    enum { BEFORE = 6, LETTERS = KMF_RANGE_MOST + 3 };
+    static char letters[LETTERS];
+    text t = make_fasta(5, false);
+    const char *file = write_bytes("x.fa", t.bytes, t.len);
+    kmf_embed_options o = options_of(2);
+    o.batch_tokens = LETTERS;
+    memset(letters, 'A', LETTERS);
+    for (uint64_t row = 0; row <= BEFORE; row++) {
+        kmf_reader_stats stats;
+        kmf_err err = {0};
+        rows none = {0};
+        refusal r = {.at = row};
+        int status = 0;
+        kmf_embedder *e = embedder_of("kmer:2", &o, &none);
+        kmf_embedder_sink(e, refuse, &r);
+        for (int i = 0; i < BEFORE && status == 0; i++)
+            status = kmf_embedder_add(e, "before", letters, LETTERS, &err);
+        if (status == 0)
+            status = kmf_embedder_read(e, file, NULL, &stats, &err);
+        ck_assert_int_eq(status, row > 0 ? KMF_EIO : 0);
+        ck_assert(row > 0 ? r.calls == row : e->n_by_ranges == 1);
+        kmf_embedder_free(e);
+    }
+    free(t.bytes);
+}
+END_TEST
+
 /* Of a contig longer than sums are exact for the rest of the file is read in the usual way. */
 START_TEST(contigs_that_are_too_long_are_read_on)
 {
@@ -645,6 +687,7 @@ int main(void)
     tcase_add_test(tests, blanks_in_a_line_are_left_out);
     tcase_add_loop_test(tests, damage_is_told_as_by_the_reader, 0, 2);
     tcase_add_test(tests, a_row_that_is_refused_ends_the_run);
+    tcase_add_test(tests, a_row_that_is_refused_when_a_file_is_begun_ends_the_run);
     tcase_add_test(tests, contigs_that_are_too_long_are_read_on);
     tcase_add_loop_test(tests, a_failing_allocation_is_not_remembered, 0, 2);
     tcase_add_loop_test(tests, any_failing_allocation_leaves_rows_right, 0, 3);

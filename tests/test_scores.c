@@ -136,7 +136,8 @@ START_TEST(without_a_second_class_there_is_no_auc)
         ck_assert_double_eq_tol(got[KMF_ACCURACY].low, 1, TOLERANCE);
         ck_assert(isnan(got[KMF_AUC].value) && isnan(got[KMF_AUC].low));
         ck_assert_double_eq(got[KMF_MCC].value, 0);
-        ck_assert_double_eq(got[KMF_MCC].high, 0); /* it lies before AUC's, which are no numbers */
+        /* what lies behind it, AUC's, is no number */
+        ck_assert_double_eq(got[KMF_MCC].high, 0);
     }
 }
 END_TEST

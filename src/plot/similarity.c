@@ -265,7 +265,7 @@ int kmf_plot_similarity(const kmf_picture *picture, const kmf_plot_rows *asked,
         if (sample.n_labels > 0)
             qsort(sample.drawn, sample.n, sizeof *sample.drawn, by_label);
         heat h = {.rows = &rows, .sample = &sample, .order = sample.drawn, .report = report};
-        report->n_legend = sample.n <= TICS_MOST || labels_fit(&sample) ? sample.n_labels : 0;
+        report->n_legend = labels_fit(&sample) ? sample.n_labels : 0;
         status = compare(picture, &h, pool, err);
     }
     kmf_pool_free(pool);
