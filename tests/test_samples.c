@@ -605,6 +605,17 @@ START_TEST(a_scale_is_that_of_all_of_train_once_it_is_chosen)
 }
 END_TEST
 
+/* The adjusted Rand index by its definition: pairs that two partitions put together or apart. */
+static double pairs_agree(const int32_t *y, const int32_t *cluster, size_t n)
+{
+    double pairs[2][2] = {{0}};
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            pairs[y[i] == y[j]][cluster[i] == cluster[j]]++;
+    double a = pairs[1][1], b = pairs[1][0], c = pairs[0][1], d = pairs[0][0];
+    return 2 * (a * d - b * c) / ((a + b) * (b + d) + (a + c) * (c + d));
+}
+
 /* Where all but n records of the test part have no vector: they are what is left of clusters. */
 START_TEST(records_without_a_vector_are_a_cluster_of_their_own)
 {
@@ -640,6 +651,7 @@ START_TEST(records_without_a_vector_are_a_cluster_of_their_own)
             for (size_t j = 0; j < there[c] && i < there[c] && there[c] == 39; j++)
                 ck_assert_int_eq(y[i] == y[j], cluster[i] == cluster[j]);
         }
+        ck_assert_double_eq_tol(result.ari, pairs_agree(y, cluster, info.n_test), 1e-12);
         kmf_samples_free(samples);
     }
 }
