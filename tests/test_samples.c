@@ -377,8 +377,10 @@ START_TEST(records_to_test_that_share_bases_with_one_to_train_are_counted)
         const char *first;
         kmf_samples *samples = kmf_samples_new(NULL);
         ck_assert_int_eq(read_records(samples, write_text("t.csv", parts[0].bytes), NULL), 0);
-        ck_assert_int_eq(
-            read_part(samples, KMF_ROLE_TEST, write_text("e.csv", parts[1].bytes), NULL), 0);
+        const char *test = write_text("e.csv", parts[1].bytes);
+        ck_assert_int_eq(read_part(samples, KMF_ROLE_TEST, test, NULL), 0);
+        if (round % 2) /* the part to choose by is none to train, whatever it shares */
+            ck_assert_int_eq(read_part(samples, KMF_ROLE_DEV, test, NULL), 0);
         kmf_samples_options_default(&opts);
         ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), 0);
         ck_assert_int_eq(kmf_samples_overlap(samples, &info, &got, &first, &err), 0);
