@@ -94,7 +94,7 @@ static void add_words(lexicon *x, kmf_alphabet alphabet, int k, bool canonical, 
 /* Writes it as text, its counts beside it, and returns the path. */
 static const char *write_lexicon(const lexicon *x, const char *name)
 {
-    char vocab[64];
+    char vocab[520];
     const char *path = in_dir(name);
     FILE *file = fopen(path, "w");
     ck_assert_ptr_nonnull(file);
