@@ -492,8 +492,9 @@ static int check_names(const char *const *shards, size_t n, const char *out, kmf
         return kmf_fail(err, KMF_EINVAL, "no shards were given");
     for (size_t i = 0; i < n; i++)
         if (kmf_ends_with(shards[i], ".npy") != npy)
-            return kmf_fail(err, KMF_EINVAL, "%s and %s are of different kinds", shards[i],
-                            out);
+            return kmf_fail(
+                err, KMF_EINVAL, "%s is %s and %s %s: shards make a file of their own kind",
+                shards[i], npy ? "a table" : "an array", out, npy ? "an array" : "a table");
     for (size_t i = 0; i < n; i++)
         if (kmf_path_same(shards[i], out))
             return kmf_fail(err, KMF_EINVAL, "%s is one of the shards", out);
