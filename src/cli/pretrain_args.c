@@ -57,7 +57,7 @@ static int parse(cli *run, cli_pretrain_args *a, int argc, char **argv)
          "start from these k-mer vectors, as word2vec makes them", 0, NULL},
         CLI_HEADING("how long: one of these"),
         {NULL, "steps", CLI_COUNT, &o->steps, 1, INT64_MAX, NULL, "N", "steps", 0, "none"},
-        {NULL, "epochs", CLI_REAL, &o->epochs, 0, 0, NULL, "E", "passes over the genomes", 0,
+        {NULL, "epochs", CLI_REAL, &o->epochs, 0, 0, NULL, "E", "passes over the genomes", -1,
          "none"},
         {NULL, "time", CLI_TEXT, &a->time, 0, 0, NULL, "3h",
          "as many steps as take this long (s, m, h or d), measured at the start", 0, NULL},
@@ -281,8 +281,12 @@ static int settle(cli *run, cli_pretrain_args *a)
     leave = cli_refuse_model(run, a->out, false);
     if (leave >= 0)
         return leave;
-    if ((o->steps > 0) + (o->epochs > 0) + (a->time != NULL) != 1)
+    bool passes = o->epochs >= 0;
+    if ((o->steps > 0) + passes + (a->time != NULL) != 1)
         return cli_wrong(run, "how long? One of --steps N, --epochs E and --time 3h");
+    if (passes && o->epochs <= 0)
+        return cli_wrong(run, "--epochs: must be above 0");
+    o->epochs = passes ? o->epochs : 0;
     bool asked = o->val_windows > 0 || o->val_every > 0;
     if (asked && !a->held && !a->held_inputs && o->held_fraction <= 0)
         return cli_wrong(run, "--val-windows and --val-every are for a validation, and nothing "
@@ -320,6 +324,7 @@ int cli_pretrain_parse(cli *run, cli_pretrain_args *a, int argc, char **argv)
     a->opts.preset = NULL;
     a->opts.k = 0;
     a->opts.words = -1;
+    a->opts.epochs = -1;
     a->opts.val_windows = 0;
     int code = parse(run, a, argc, argv);
     if (code >= 0)
