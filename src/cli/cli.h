@@ -227,6 +227,8 @@ int cli_fail(const cli *run, const kmf_err *err);
 int cli_wrong(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* "kmerformer embed: warning: ..." unless -q. */
 void cli_warn(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
+/* What a warning of k-mers outside of the alphabet ends with: "", or a doubt if they are most. */
+const char *cli_asks_for_alphabet(kmf_alphabet alphabet, uint64_t outside, uint64_t inside);
 /* A warning for each thing that the sequences lost; options: with those of embed that decide it. */
 void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options);
 /*

@@ -133,9 +133,10 @@ static int count_files(cli *run, const vocab_args *a, kmf_counter *counter,
 static void warn_of_losses(cli *run, const kmf_counts_info *info)
 {
     if (info->ambiguous > 0)
-        cli_warn(run, "%llu k-mers touch a letter other than %s and are not counted",
+        cli_warn(run, "%llu k-mers touch a letter other than %s and are not counted%s",
                  (unsigned long long)info->ambiguous,
-                 info->alphabet == KMF_DNA ? "A, C, G, T or U" : "those of the 20 amino acids");
+                 info->alphabet == KMF_DNA ? "A, C, G, T or U" : "those of the 20 amino acids",
+                 cli_asks_for_alphabet(info->alphabet, info->ambiguous, info->kmers));
     if (info->records > 0 && info->kmers == 0 && info->stride > 1)
         cli_warn(run,
                  "no k-mer was counted: no record has %d valid letters in a row where --stride "

@@ -116,12 +116,20 @@ void cli_warn(const cli *run, const char *format, ...)
     va_end(args);
 }
 
+const char *cli_asks_for_alphabet(kmf_alphabet alphabet, uint64_t outside, uint64_t inside)
+{
+    if (outside <= inside)
+        return "";
+    return alphabet == KMF_DNA ? ": more than do not; are these nucleotides?"
+                               : ": more than do not; are these proteins?";
+}
+
 void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options)
 {
     if (s->ambiguous > 0)
         cli_warn(run, "%llu k-mers touch a base other than A, C, G, T or U%s%s",
                  (unsigned long long)s->ambiguous, options ? " (--ambiguous)" : "",
-                 s->ambiguous > s->tokens ? ": more than do not; are these nucleotides?" : "");
+                 cli_asks_for_alphabet(KMF_DNA, s->ambiguous, s->tokens));
     if (s->unknown > 0)
         cli_warn(run, "%llu k-mers are not in the model's vocabulary and read as [UNK]",
                  (unsigned long long)s->unknown);
@@ -202,9 +210,11 @@ void cli_tell_of_embedding(const cli *run, const kmf_embedder *embedder, bool op
     uint64_t n_repeats = kmf_embedder_repeats(embedder);
     kmf_embedder_statistics(embedder, &s);
     if (kmf_embedder_vectors(embedder)) {
+        const kmf_alphabet alphabet = kmf_embedder_vectors(embedder)->alphabet;
         if (s.ambiguous > 0)
-            cli_warn(run, "%llu k-mers touch an ambiguous letter and are left out",
-                     (unsigned long long)s.ambiguous);
+            cli_warn(run, "%llu k-mers touch an ambiguous letter and are left out%s",
+                     (unsigned long long)s.ambiguous,
+                     cli_asks_for_alphabet(alphabet, s.ambiguous, s.tokens + s.unknown));
         if (s.unknown > 0)
             cli_warn(run,
                      "%llu k-mers have no vector, or were never seen in training, and are left "
