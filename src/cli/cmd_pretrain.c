@@ -111,9 +111,13 @@ static int check_names(cli *run, const cli_pretrain_args *a)
     if (cli_is_an_input(a->out, a->inputs, a->n_inputs))
         return cli_wrong(run, "-o %s: that is an input", a->out);
     if (a->opts.init && cli_same_place(a->out, a->opts.init))
-        return cli_wrong(run, "-o %s: that is the model to go on with", a->out);
+        return cli_wrong(
+            run, "-o %s: that is the model to go on with; choose another directory", a->out);
     if (a->opts.init && cli_same_place(dir.best, a->opts.init))
-        return cli_wrong(run, "-o %s: the model to go on with is the best one there", a->out);
+        return cli_wrong(run,
+                         "-o %s: the model to go on with is the best one there; choose another "
+                         "directory",
+                         a->out);
     for (size_t i = 0; i < a->held_files.n; i++)
         if (cli_given_as_well(a->held_files.names[i], a->inputs, a->n_inputs))
             return cli_wrong(run,

@@ -344,7 +344,8 @@ static int check_names(const kmf_genome *g, kmf_err *err)
         const held_name *held = &g->held[i];
         if (held->seen == 0)
             return kmf_fail(err, KMF_EINVAL,
-                            "no record is called '%s', which is to be held out",
+                            "no record is called '%s', which is to be held out: a name ends at "
+                            "the first blank of a header",
                             kmf_err_show(shown, held->text));
         if (held->seen > 1)
             return kmf_fail(err, KMF_EINVAL,

@@ -92,7 +92,10 @@ static int check_tensors(const layout *l, const kmf_safetensors *st, const char 
     const kmf_stored *c = l->counts;
     if (!v || !w)
         return kmf_fail(err, KMF_EMODEL, "%s: no k-mer vectors: it has no tensor %s%s", name,
-                        v ? "words" : "vectors", v || w ? "" : "; a model is its directory");
+                        v ? "words" : "vectors",
+                        v || w ? ""
+                               : "; a model is its directory, "
+                                 "and a probe is for probe predict");
     for (size_t i = 0; i < st->n; i++) {
         const kmf_stored *t = &st->tensors[i];
         if (t != v && t != w && t != c)
