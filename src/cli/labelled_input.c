@@ -223,8 +223,30 @@ static int read_part(const cli *run, const cli_labelled *l, kmf_samples *samples
                      cause.msg);
 }
 
-static void tell(const cli *run, const cli_labelled *l, const kmf_samples_info *info)
+/* A spreadsheet's "A " is another class than "A". */
+static void warn_of_blanks(const cli *run, const kmf_samples *samples, size_t n_classes)
 {
+    size_t n = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < n_classes; i++) {
+        const char *name = kmf_samples_class(samples, i);
+        size_t len = strlen(name);
+        if (len == 0 || (name[0] != ' ' && name[len - 1] != ' '))
+            continue;
+        first = first ? first : name;
+        n++;
+    }
+    if (n > 0)
+        cli_warn(run,
+                 "%zu of %zu classes begin or end with a blank, such as '%s': they are others "
+                 "than those without it",
+                 n, n_classes, first);
+}
+
+static void tell(const cli *run, const cli_labelled *l, const kmf_samples *samples,
+                 const kmf_samples_info *info)
+{
+    warn_of_blanks(run, samples, info->n_all);
     if (info->unlabelled > 0)
         cli_warn(run, "%zu records have no label and are left out (--skip-unlabelled)",
                  info->unlabelled);
@@ -316,7 +338,7 @@ kmf_samples *cli_labelled_read(const cli *run, const cli_labelled *l, kmf_sample
     if (samples && read_parts(run, l, samples, err) == 0 &&
         kmf_samples_settle(samples, &l->samples, info, err) == 0 &&
         check_places(run, samples, info, err) == 0) {
-        tell(run, l, info);
+        tell(run, l, samples, info);
         return samples;
     }
     kmf_samples_free(samples);
