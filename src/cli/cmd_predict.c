@@ -160,8 +160,12 @@ static int check_vectors(const prediction *p, kmf_err *err)
 static int prepare(prediction *p, kmf_err *err)
 {
     const predict_args *a = p->args;
-    p->probe = kmf_probe_load(a->probe, err);
-    if (!p->probe || (a->vectors ? check_vectors(p, err) : open_model(p, err)) < 0)
+    kmf_err own = {0};
+    p->probe = kmf_probe_load(a->probe, &own);
+    if (!p->probe)
+        return cli_raise(err, own.code, "%s%s", own.msg,
+                         own.code == KMF_EMODEL ? " (-p takes what probe train writes)" : "");
+    if ((a->vectors ? check_vectors(p, err) : open_model(p, err)) < 0)
         return (int)err->code;
     size_t n = kmf_probe_n_classes(p->probe);
     size_t top = (size_t)a->top < n ? (size_t)a->top : n;

@@ -248,7 +248,9 @@ kmf_embedder *kmf_embedder_reopen(const char *identity, const char *model, int t
     if (!embedder && cause.code == KMF_EIO && !model)
         embedder = as_the_default(was, &opts);
     if (!embedder && cause.code == KMF_EINVAL) /* settings that a model of its kind has not */
-        kmf_fail(err, KMF_EMODEL, "not the model of these vectors: %s", cause.msg);
+        kmf_fail(err, KMF_EMODEL,
+                 "%.200s is not the model of these vectors, which are of %s: %s",
+                 model ? model : name, kmf_err_show(shown, name), cause.msg);
     else if (!embedder)
         kmf_fail(err, cause.code, "%s", cause.msg);
     if (embedder && compare(embedder, was, err) < 0) {
