@@ -368,6 +368,83 @@ START_TEST(an_answer_that_is_no_code_or_has_no_message_ends_the_run)
 }
 END_TEST
 
+/* Which function a row or progress function called, and what that returned. */
+typedef struct caller {
+    kmf_embedder *embedder;
+    int what;
+    int status;
+    int calls;
+} caller;
+
+static int call_back(caller *c)
+{
+    float vector[1024]; /* room for any model of the tests */
+    kmf_reader_stats stats;
+    c->calls++;
+    switch (c->what) {
+    case 0:
+        return kmf_embedder_add(c->embedder, "b", "ACGTTACGT", 9, NULL);
+    case 1:
+        return kmf_embedder_read(c->embedder, "data/contigs.fa.gz", NULL, &stats, NULL);
+    case 2:
+        return kmf_embedder_finish(c->embedder, NULL);
+    default:
+        return kmf_embed_sequence(c->embedder, vector, "ACGTTACGT", NULL);
+    }
+}
+
+static int call_of_row(void *user, const kmf_row *row, kmf_err *err)
+{
+    caller *c = user;
+    (void)row;
+    (void)err;
+    c->status = call_back(c);
+    return 0;
+}
+
+static void call_of_progress(void *user, uint64_t done)
+{
+    caller *c = user;
+    (void)done;
+    c->status = call_back(c);
+}
+
+/* The second run's record was met in the first: its row is given out while it is being added. */
+START_TEST(a_function_that_is_called_leaves_the_run_alone)
+{
+    static const char seq[] = "ACGTTACGTAGGCATTCA";
+    for (int what = 0; what < 4; what++)
+        for (int progress = 0; progress < 2; progress++) {
+            kmf_err err = {0};
+            kmf_embed_options o = options();
+            answerer a = {.answer = 0};
+            kmf_embedder *e = kmf_embedder_new(MODEL, &o, &err);
+            ck_assert_msg(e != NULL, "%s", err.msg);
+            caller c = {.embedder = e, .what = what};
+            if (progress)
+                kmf_embedder_progress(e, call_of_progress, &c);
+            for (int run = 0; run < 2; run++) {
+                if (progress)
+                    kmf_embedder_sink(e, answer_row, &a);
+                else
+                    kmf_embedder_sink(e, call_of_row, &c);
+                c.calls = 0;
+                c.status = 0;
+                ck_assert_int_eq(kmf_embedder_add(e, "a", seq, strlen(seq), &err), 0);
+                ck_assert_int_eq(kmf_embedder_finish(e, &err), 0);
+                ck_assert_int_ge(c.calls, 1);
+                ck_assert_int_eq(c.status, KMF_EINVAL);
+            }
+            ck_assert_uint_eq(kmf_embedder_repeats(e), 1);
+            ck_assert_int_eq(a.rows, progress ? 2 : 0);
+            kmf_embed_stats stats;
+            kmf_embedder_statistics(e, &stats);
+            ck_assert_uint_eq(stats.records, 2);
+            kmf_embedder_free(e);
+        }
+}
+END_TEST
+
 /* Row or progress function, a call before the next record or before the end. */
 START_TEST(a_run_that_is_stopped_ends_and_leaves_the_next_one_alone)
 {
@@ -472,6 +549,7 @@ int main(void)
     tcase_add_test(tcase, after_a_failure_the_embedder_is_as_new);
     tcase_add_test(tcase, a_source_is_that_of_its_records);
     tcase_add_test(tcase, an_answer_that_is_no_code_or_has_no_message_ends_the_run);
+    tcase_add_test(tcase, a_function_that_is_called_leaves_the_run_alone);
     tcase_add_test(tcase, a_run_that_is_stopped_ends_and_leaves_the_next_one_alone);
     tcase_add_test(tcase, no_batch_and_no_record_takes_memory);
     tcase_add_test(tcase, any_failing_allocation_is_reported);

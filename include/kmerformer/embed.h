@@ -89,7 +89,9 @@ typedef struct kmf_row {
 
 /*
  * Called in input order. Returns 0, or a negative kmf_code, which ends the run; *err says why. Any
- * other number ends it, too: KMF_EINVAL.
+ * other number ends it, too: KMF_EINVAL. To add to, read into or finish the embedder that calls it,
+ * or to have it embed a sequence, is KMF_EINVAL here and in a progress function, and changes
+ * nothing; another embedder may do so.
  */
 typedef int kmf_row_fn(void *user, const kmf_row *row, kmf_err *err);
 

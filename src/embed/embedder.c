@@ -337,6 +337,8 @@ void kmf_embedder_given(kmf_embedder *e, const kmf_embed_mark *mark)
 int kmf_embedder_add(kmf_embedder *embedder, const char *name, const char *seq, size_t len,
                      kmf_err *err)
 {
+    if (kmf_flow_outside(embedder, err) < 0)
+        return KMF_EINVAL;
     int status = kmf_row_check_name(name, err);
     if (status == 0)
         return kmf_embedder_take(embedder, name, seq, len, err);
@@ -381,6 +383,8 @@ static int check_files(const kmf_method *method, kmf_err *err)
 int kmf_embedder_finish(kmf_embedder *embedder, kmf_err *err)
 {
     kmf_embedder *e = embedder;
+    if (kmf_flow_outside(e, err) < 0)
+        return KMF_EINVAL;
     ending x = {.embedder = e, .status = kmf_flow_check(e, err), .err = err};
     if (x.status == 0 && is_done(e))
         x.status =
@@ -415,6 +419,8 @@ static int keep_vector(void *user, const kmf_row *row, kmf_err *err)
 int kmf_embed_sequence(kmf_embedder *embedder, float *vector, const char *seq, kmf_err *err)
 {
     one_vector one = {.vector = vector, .dim = embedder->dim};
+    if (kmf_flow_outside(embedder, err) < 0)
+        return KMF_EINVAL;
     if (kmf_flow_per_token(embedder))
         return kmf_fail(err, KMF_EINVAL, "one vector was asked for, and one per token");
     if (embedder->opts.n_shards > 1 || embedder->n_seen > 0 || embedder->given.records > 0)

@@ -127,9 +127,11 @@ int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err)
 }
 
 /* Its row, to whoever takes rows. */
-static int give_row(const kmf_embedder *e, const kmf_pending *p, kmf_err *err)
+static int give_row(kmf_embedder *e, const kmf_pending *p, kmf_err *err)
 {
+    e->calling = true;
     int answer = e->to.fn(e->to.store.user, &p->row, err);
+    e->calling = false;
     return kmf_flow_source(p, kmf_answered(answer, err), err);
 }
 
@@ -327,16 +329,27 @@ static int emit_tokens(kmf_embedder *e, kmf_pending *p, kmf_batch *b, const kmf_
     return 0;
 }
 
-void kmf_flow_progress(const kmf_embedder *e)
+void kmf_flow_progress(kmf_embedder *e)
 {
-    if (e->progress)
-        e->progress(e->progress_user,
-                    e->opts.strand == KMF_STRAND_BOTH ? e->tokens_done / 2 : e->tokens_done);
+    if (!e->progress)
+        return;
+    e->calling = true;
+    e->progress(e->progress_user,
+                e->opts.strand == KMF_STRAND_BOTH ? e->tokens_done / 2 : e->tokens_done);
+    e->calling = false;
 }
 
 int kmf_flow_check(const kmf_embedder *e, kmf_err *err)
 {
     return atomic_load(&e->stopped) ? kmf_fail(err, KMF_ESTOPPED, "the run was stopped") : 0;
+}
+
+int kmf_flow_outside(const kmf_embedder *e, kmf_err *err)
+{
+    return e->calling ? kmf_fail(err, KMF_EINVAL,
+                                 "a row or progress function gives its embedder no sequences "
+                                 "and does not finish it")
+                      : 0;
 }
 
 /* Gives the pieces of the oldest batch, which is done, to their records. */

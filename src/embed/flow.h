@@ -128,6 +128,7 @@ struct kmf_embedder {
     kmf_embed_mark done;
     kmf_embed_mark given; /* what an earlier run has done; records 0: nothing */
     atomic_bool stopped;  /* an end was asked for */
+    bool calling;         /* a row or progress function is, by the caller's thread */
     uint64_t source_seen; /* of them, those that were given before this source */
     uint64_t n_repeats;   /* records that were not computed, as they had been met before */
     uint64_t n_by_ranges; /* files that were read in ranges to their end; for tests */
@@ -173,7 +174,7 @@ void kmf_flow_tell(kmf_pending *p);
 /* No piece of it will follow; it goes out now if its pieces are back. */
 int kmf_flow_close(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 /* Tells how far it is. */
-void kmf_flow_progress(const kmf_embedder *e);
+void kmf_flow_progress(kmf_embedder *e);
 /*
  * What a failure says of it, "record 'name': what", with its number and source. Returns status.
  */
@@ -181,6 +182,8 @@ int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err);
 
 /* KMF_ESTOPPED: an end was asked for. */
 int kmf_flow_check(const kmf_embedder *e, kmf_err *err);
+/* KMF_EINVAL: it is a row or progress function that calls, amid a run that is to stay as it is. */
+int kmf_flow_outside(const kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 
 /* The batch being filled. */
 kmf_batch *kmf_flow_batch(kmf_embedder *e);

@@ -465,6 +465,8 @@ int kmf_embedder_read(kmf_embedder *embedder, const char *path, const kmf_reader
     int status = 0;
     err = kmf_err_or(err, &(kmf_err){0});
     *stats = (kmf_reader_stats){0};
+    if (kmf_flow_outside(e, err) < 0)
+        return KMF_EINVAL;
     kmf_reader *reader = kmf_reader_open(path, opts, e->pool, err);
     if (!reader) {
         kmf_flow_reset(e);
