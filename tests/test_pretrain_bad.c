@@ -198,6 +198,44 @@ START_TEST(a_reader_is_read_once)
 }
 END_TEST
 
+START_TEST(an_input_that_is_cut_short_is_not_learnt_from)
+{
+    kmf_err err = {0};
+    options o = small_options();
+    kmf_pretrain *t = kmf_pretrain_new(&o, NULL);
+    ck_assert_int_eq(read_text(t, input, 0, NULL), 0);
+    ck_assert_int_eq(read_text(t, "@x\nACGT\n+\nII\n", 0, NULL), KMF_EFORMAT);
+    ck_assert_int_eq(kmf_pretrain_begin(t, NULL, NULL, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "an input was not read to its end");
+    kmf_pretrain_free(t);
+}
+END_TEST
+
+static int answer_step(void *user, const kmf_pretrain_state *told, kmf_err *err)
+{
+    const int *answer = user;
+    (void)told;
+    (void)err;
+    return *answer;
+}
+
+START_TEST(an_answer_without_a_message_ends_the_training_and_is_told)
+{
+    kmf_err err = {0};
+    options o = small_options();
+    kmf_pretrain *t = begin(&o);
+    int answer = 2;
+    ck_assert_int_eq(kmf_pretrain_train(t, answer_step, &answer, &err), 1);
+    ck_assert_int_eq(err.code, KMF_OK);
+    answer = KMF_EIO;
+    ck_assert_int_eq(kmf_pretrain_train(t, answer_step, &answer, &err), KMF_EIO);
+    ck_assert_int_eq(err.code, KMF_EIO);
+    ck_assert_str_eq(err.msg, "the training was ended");
+    ck_assert_uint_eq(t->now.step, 2);
+    kmf_pretrain_free(t);
+}
+END_TEST
+
 START_TEST(nothing_is_trained_before_the_training_begins)
 {
     kmf_err err = {0};
@@ -496,6 +534,8 @@ int main(void)
     tcase_add_test(bad, options_out_of_range_are_refused);
     tcase_add_test(bad, options_of_pairs_out_of_range_are_refused);
     tcase_add_test(bad, a_reader_is_read_once);
+    tcase_add_test(bad, an_input_that_is_cut_short_is_not_learnt_from);
+    tcase_add_test(bad, an_answer_without_a_message_ends_the_training_and_is_told);
     tcase_add_test(bad, nothing_is_trained_before_the_training_begins);
     tcase_add_test(bad, after_a_beginning_that_failed_nothing_is_validated);
     tcase_add_test(bad, one_source_is_refused);

@@ -135,6 +135,24 @@ START_TEST(a_reader_is_read_once)
 }
 END_TEST
 
+START_TEST(an_input_that_is_cut_short_is_not_learnt_from)
+{
+    static const char cut[] = "@x\nACGTACGTACGT\n+\nIIIIIIIIIIII\n@y\nACGT\n+\nII\n";
+    options o = small_options();
+    kmf_err err = {0};
+    const char *path = in_dir("cut.fq");
+    ck_assert_int_eq(kmf_file_save(path, cut, sizeof cut - 1, NULL), 0);
+    kmf_word2vec *trainer = kmf_word2vec_new(&o, NULL);
+    kmf_reader *reader = kmf_reader_open(path, NULL, NULL, NULL);
+    ck_assert_int_eq(kmf_word2vec_read(trainer, reader, NULL, NULL, NULL), KMF_EFORMAT);
+    kmf_reader_close(reader);
+    ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL, NULL, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "an input was not read to its end");
+    kmf_word2vec_free(trainer);
+    ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
 START_TEST(nothing_is_trained_before_the_training_begins)
 {
     kmf_err err = {0};
@@ -487,6 +505,7 @@ int main(void)
     tcase_add_test(c, options_out_of_range_are_refused);
     tcase_add_test(c, an_input_without_k_mers_is_refused);
     tcase_add_test(c, a_reader_is_read_once);
+    tcase_add_test(c, an_input_that_is_cut_short_is_not_learnt_from);
     tcase_add_test(c, nothing_is_trained_before_the_training_begins);
     tcase_add_test(c, lonely_k_mers_end_as_they_began);
     tcase_add_test(c, every_allocation_may_fail);

@@ -195,7 +195,8 @@ KMF_API kmf_pool *kmf_pretrain_pool(kmf_pretrain *trainer);
 /*
  * All records of a reader from which none was taken, as one input; held_whole: all of them are
  * held out. fn (NULL: none) is told how many letters were read so far. KMF_EINVAL: the training has
- * begun, or some were taken. After another failure the trainer can only be freed.
+ * begun, or some were taken. After another failure the trainer can only be freed:
+ * kmf_pretrain_begin is KMF_EINVAL.
  */
 KMF_API int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int held_whole,
                               kmf_progress_fn *fn, void *user, kmf_err *err) KMF_MUST_CHECK;
@@ -265,7 +266,7 @@ KMF_API void kmf_pretrain_information(const kmf_pretrain *trainer, kmf_pretrain_
 KMF_API const char *kmf_pretrain_origin(const kmf_pretrain *trainer);
 
 /*
- * Called after each step. 0: go on; 1: stop here. Negative, a kmf_code with *err filled: the
+ * Called after each step. 0: go on; above 0: stop here. Negative, a kmf_code with *err filled: the
  * training ends with it. May call the functions below.
  */
 typedef int kmf_pretrain_fn(void *user, const kmf_pretrain_state *state, kmf_err *err);

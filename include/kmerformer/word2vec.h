@@ -61,7 +61,8 @@ KMF_API void kmf_word2vec_free(kmf_word2vec *trainer);
 KMF_API kmf_pool *kmf_word2vec_pool(kmf_word2vec *trainer);
 /*
  * All records of a reader from which none was taken, as one input. fn (NULL: none) is told now and
- * then how many letters were read so far. After a failure the trainer can only be freed.
+ * then how many letters were read so far. After a failure the trainer can only be freed:
+ * kmf_word2vec_begin is KMF_EINVAL.
  */
 KMF_API int kmf_word2vec_read(kmf_word2vec *trainer, kmf_reader *reader, kmf_progress_fn *fn,
                               void *user, kmf_err *err) KMF_MUST_CHECK;

@@ -262,7 +262,9 @@ int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int held_whole,
 {
     if (trainer->tried)
         return kmf_fail(err, KMF_EINVAL, "the training has begun: its reading has ended");
-    return kmf_genome_read(trainer->genome, reader, held_whole != 0, fn, user, err);
+    int status = kmf_genome_read(trainer->genome, reader, held_whole != 0, fn, user, err);
+    trainer->cut_short |= status < 0 && status != KMF_EINVAL;
+    return status;
 }
 
 /* ---------------------------------------------------------------- begin ------------------ */
@@ -533,6 +535,8 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
     kmf_pretrain *t = trainer;
     if (t->tried)
         return kmf_fail(err, KMF_EINVAL, "a training begins once");
+    if (t->cut_short)
+        return kmf_fail(err, KMF_EINVAL, "an input was not read to its end");
     t->tried = true;
     t->unloaded = t->opts.resumes != 0;
     if (!kmf_ranks_agree((uint64_t)t->unloaded))

@@ -79,6 +79,7 @@ struct kmf_pretrain {
     kmf_spelling spelling;
     kmf_genome *genome;      /* owned */
     bool tried, begun;       /* kmf_pretrain_begin was called; and went well */
+    bool cut_short;          /* an input was not read to its end */
     bool unloaded;           /* a checkpoint is to come, with what begin has not measured */
     bool new_head, old_head; /* of init: it lacked one; it has one. Of a new model neither */
     uint32_t first_weights;  /* checksum of those that training begins with */

@@ -362,7 +362,8 @@ int kmf_pretrain_train(kmf_pretrain *trainer, kmf_pretrain_fn *fn, void *user, k
         if (status == 0 && fn) {
             kmf_pretrain_state state;
             kmf_pretrain_information(t, &state);
-            status = fn(user, &state, err);
+            int answer = fn(user, &state, err);
+            status = answer > 0 ? 1 : kmf_told(answer, "the training was ended", err);
         }
         if (status != 0)
             return status;

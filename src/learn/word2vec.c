@@ -138,14 +138,18 @@ int kmf_word2vec_read(kmf_word2vec *trainer, kmf_reader *reader, kmf_progress_fn
 {
     if (trainer->tried)
         return kmf_fail(err, KMF_EINVAL, "the training has begun: its reading has ended");
-    return kmf_corpus_read(trainer->corpus, reader, fn, user, err);
+    int status = kmf_corpus_read(trainer->corpus, reader, fn, user, err);
+    trainer->cut_short |= status < 0 && status != KMF_EINVAL;
+    return status;
 }
 
 int kmf_word2vec_add(kmf_word2vec *trainer, const char *seq, size_t len, kmf_err *err)
 {
     if (trainer->tried)
         return kmf_fail(err, KMF_EINVAL, "the training has begun: its reading has ended");
-    return kmf_corpus_add(trainer->corpus, seq, len, err);
+    int status = kmf_corpus_add(trainer->corpus, seq, len, err);
+    trainer->cut_short |= status < 0;
+    return status;
 }
 
 /* ---------------------------------------------------------------- words ----------------- */
@@ -351,6 +355,8 @@ int kmf_word2vec_begin(kmf_word2vec *trainer, kmf_progress_fn *fn, void *user, k
     const kmf_word2vec_options *o = &t->opts;
     if (t->tried)
         return kmf_fail(err, KMF_EINVAL, "a training begins once");
+    if (t->cut_short)
+        return kmf_fail(err, KMF_EINVAL, "an input was not read to its end");
     t->tried = true;
     int status = kmf_corpus_finish(t->corpus, err);
     if (status == 0)

@@ -35,6 +35,7 @@ struct kmf_word2vec {
     double loss; /* as kmf_word2vec_state */
     int other_kernels;
     bool tried, begun; /* kmf_word2vec_begin was called; and went well */
+    bool cut_short;    /* an input was not read to its end */
 };
 
 /* Batches of a step. 64 cost 0.01 of the rank correlation of 8-mers, trained with k = 3-8. */
