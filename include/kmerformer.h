@@ -17,9 +17,13 @@
  * written KMF_EIO, and what does not fit the memory KMF_ENOMEM. Pointers may be NULL where that is
  * said, and nowhere else.
  *
- * Threads. An object may be used by one thread at a time, different objects by different
- * threads at once. kmf_model, kmf_vocab, kmf_vectors, kmf_counts and kmf_probe are read-only once
- * made and may be shared, as may a kmf_pool. A thread that calls the library wants 1 MB of stack.
+ * Threads. An object may be used by one thread at a time, different objects by different threads
+ * at once. kmf_model, kmf_vocab, kmf_vectors, kmf_counts and kmf_probe are read-only once made and
+ * may be shared, as may a kmf_pool. A thread that calls the library wants 1 MB of stack.
+ *
+ * Fork. A child has none of the threads that its parent's objects work with: of what may be shared
+ * it can use kmf_vocab, kmf_vectors, kmf_counts and kmf_probe, all else it makes anew. It frees
+ * none of the objects with threads, which would wait for them forever.
  *
  * Process. What the library changes beyond its objects: htslib's log is off; OpenBLAS, where it is
  * called, works with one thread; Linux is asked for the use of AMX where the processor has it; and

@@ -502,6 +502,8 @@ START_TEST(what_cannot_be_searched_is_told)
     kmf_row_search *s = kmf_row_search_new(file, 2, NULL, NULL);
     ck_assert_ptr_nonnull(s);
     ck_assert_str_eq(kmf_row_search_name(s, 6), "7");
+    ck_assert_int_eq(kmf_row_search_ask(s, file, 1, refuse, &calls, NULL, NULL, fresh(&err)),
+                     KMF_EINVAL);
     kmf_row_file *other = open_rows(narrow.path);
     ck_assert_int_eq(kmf_row_search_ask(s, other, 0, refuse, &calls, NULL, NULL, fresh(&err)),
                      KMF_EMODEL);

@@ -56,7 +56,8 @@ typedef int kmf_row_search_fn(void *user, uint64_t row, const char *name,
 
 /*
  * Looks for the neighbours of all rows that are left in `queries`, another kmf_row_file than the
- * references', be it of the same path. itself: 1: it is, and a row is no neighbour of itself; 0.
+ * references' (else KMF_EINVAL), be it of the same path. itself: 1: it is, and a row is no
+ * neighbour of itself; 0.
  * answer: called on the caller's thread for each query, in their order; of many, once some
  * thousands are done.
  * fn: told now and then, on that thread, how many pairs of rows were compared in this call, those

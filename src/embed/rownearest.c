@@ -455,6 +455,9 @@ int kmf_row_search_ask(kmf_row_search *search, kmf_row_file *queries, int itself
     asking a = {
         .search = search, .queries = queries, .itself = itself, .fn = fn, .user = fn_user};
     kmf_row_file_info info;
+    if (queries == search->references)
+        return kmf_fail(err, KMF_EINVAL,
+                        "the references' own file was given as queries: it is opened twice");
     a.done = a.before = kmf_row_file_at(queries);
     kmf_row_file_information(queries, &info);
     int status = kmf_row_file_check_records(queries, err);
