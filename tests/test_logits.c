@@ -213,6 +213,13 @@ static int give(const kmf_logits_options *o, kmf_logits_fn *fn, void *user, kmf_
     if (!l)
         return (int)err->code;
     int status = give_to(l, RECORDS, err);
+    size_t out = got.n;
+    if (status < 0 && status != KMF_ENOMEM) { /* allocations may still be failing */
+        ck_assert_int_eq(kmf_logits_add(l, "more", seqs[1], strlen(seqs[1]), NULL), KMF_EINVAL);
+        ck_assert_int_eq(kmf_logits_flush(l, NULL), KMF_EINVAL);
+        ck_assert_int_eq(kmf_logits_finish(l, NULL), KMF_EINVAL);
+        ck_assert_uint_eq(got.n, out);
+    }
     kmf_logits_statistics(l, &stats);
     if (status == 0)
         check_statistics(&stats);

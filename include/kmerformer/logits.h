@@ -80,7 +80,7 @@ KMF_API void kmf_logits_free(kmf_logits *logits);
  * all threads. KMF_EFORMAT: the sequence cannot be cut, after the rows of those before it and of
  * its own chunks before that place;
  * KMF_ENUMERIC: logits are not finite, of this record or one before it, which is named; or what fn
- * returned. After a failure the run can only be freed.
+ * returned. After a failure the run can only be freed: this and the next two are KMF_EINVAL.
  */
 KMF_API int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq, size_t len,
                            kmf_err *err) KMF_MUST_CHECK;

@@ -76,6 +76,7 @@ struct kmf_logits {
     uint64_t n_out;        /* of them, those that are out */
     kmf_logits_mark done;  /* up to the row that was given out last */
     kmf_logits_mark given; /* what an earlier run has done */
+    bool spent;            /* a call has failed */
 };
 
 void kmf_logits_options_default(kmf_logits_options *opts)
@@ -302,10 +303,9 @@ static int add_chunk(kmf_logits *l, pass *p, kmf_err *err)
     return status;
 }
 
-int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq, size_t len,
-                   kmf_err *err)
+static int add_sequence(kmf_logits *l, const char *name, const char *seq, size_t len,
+                        kmf_err *err)
 {
-    kmf_logits *l = logits;
     kmf_chunk chunk;
     kmf_cut_stats s;
     kmf_err cause = {0};
@@ -333,19 +333,46 @@ int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq, size_t
     return last && l->n_asked < l->given.rows ? fail_others(l, err) : 0;
 }
 
+/* What is left of a sequence that was not added whole would be given out with the next one. */
+static int check_usable(const kmf_logits *l, kmf_err *err)
+{
+    return l->spent ? kmf_fail(err, KMF_EINVAL, "these logits have failed before") : 0;
+}
+
+static int ends(kmf_logits *l, int status)
+{
+    l->spent = status < 0;
+    return status;
+}
+
+int kmf_logits_add(kmf_logits *logits, const char *name, const char *seq, size_t len,
+                   kmf_err *err)
+{
+    int status = check_usable(logits, err);
+    return status < 0 ? status : ends(logits, add_sequence(logits, name, seq, len, err));
+}
+
 int kmf_logits_flush(kmf_logits *logits, kmf_err *err)
 {
-    return run_round(logits, err);
+    int status = check_usable(logits, err);
+    return status < 0 ? status : ends(logits, run_round(logits, err));
+}
+
+static int check_records(const kmf_logits *l, kmf_err *err)
+{
+    return l->stats.records >= l->given.records
+               ? 0
+               : kmf_fail(err, KMF_EMODEL, "%llu records, and logits of %llu were made before",
+                          (unsigned long long)l->stats.records,
+                          (unsigned long long)l->given.records);
 }
 
 int kmf_logits_finish(kmf_logits *logits, kmf_err *err)
 {
-    const kmf_logits *l = logits;
-    if (l->stats.records < l->given.records)
-        return kmf_fail(err, KMF_EMODEL, "%llu records, and logits of %llu were made before",
-                        (unsigned long long)l->stats.records,
-                        (unsigned long long)l->given.records);
-    return run_round(logits, err);
+    int status = check_usable(logits, err);
+    if (status == 0)
+        status = ends(logits, check_records(logits, err));
+    return status < 0 ? status : kmf_logits_flush(logits, err);
 }
 
 void kmf_logits_statistics(const kmf_logits *logits, kmf_embed_stats *stats)
