@@ -380,9 +380,9 @@ bool cli_same_place(const char *a, const char *b);
  * to be given to go on from its own next time.
  */
 const char *cli_kept(const char *resume, const char *checkpoint);
+const char *cli_to_go_on(const char *resume);
 /* KMF_EIO: that checkpoint is not there, or may not be read. Nothing else of it is looked at. */
 int cli_check_kept(const char *resume, const char *checkpoint, kmf_err *err);
-const char *cli_to_go_on(const char *resume);
 bool cli_ends_with(const char *text, const char *end);
 /*
  * Is out one of the n inputs, the index of one, what lies beside an array, or a file in one that is
