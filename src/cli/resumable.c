@@ -88,12 +88,15 @@ void cli_resumable_start(cli_resumable *k)
         cli_leave_on_signals(k->run, k->checkpoint, NULL, NULL);
 }
 
-/* What to do about a file that cannot be gone on from. Nothing of somebody else's is removed. */
-static const char *to_begin_anew(const cli_resumable *k)
+/*
+ * What to do about a file that cannot be gone on from. Nothing of somebody else's is removed, and
+ * nothing is advised to be that was not read.
+ */
+static const char *to_begin_anew(const cli_resumable *k, kmf_code why)
 {
-    return kmf_output_is_checkpoint(k->out, k->checkpoint)
-               ? " (--resume never begins anew)"
-               : " (remove it, or choose another output)";
+    if (why != KMF_ENOMEM && kmf_output_is_checkpoint(k->out, k->checkpoint))
+        return " (--resume never begins anew)";
+    return why == KMF_EMODEL ? " (remove it, or choose another output)" : "";
 }
 
 static int discard(cli_resumable *k, kmf_err *err)
@@ -102,7 +105,7 @@ static int discard(cli_resumable *k, kmf_err *err)
     if (kmf_output_discard(k->out, k->checkpoint, &own) == 0)
         return 0;
     return cli_raise(err, own.code, "%s%s", own.msg,
-                     own.code == KMF_EMODEL ? to_begin_anew(k) : "");
+                     own.code == KMF_EMODEL ? to_begin_anew(k, own.code) : "");
 }
 
 static int resume(cli_resumable *k, const kmf_output_form *form, kmf_err *err)
@@ -111,7 +114,7 @@ static int resume(cli_resumable *k, const kmf_output_form *form, kmf_err *err)
     k->output = kmf_output_resume(k->out, form, &k->work, k->checkpoint, k->paths, k->n_paths,
                                   k->reader, &own);
     if (!k->output)
-        return cli_raise(err, own.code, "%s%s", own.msg, to_begin_anew(k));
+        return cli_raise(err, own.code, "%s%s", own.msg, to_begin_anew(k, own.code));
     k->kept = true;
     cli_remove_left_over(k->checkpoint);
     watch(k);
@@ -149,7 +152,7 @@ int cli_resumable_open(cli_resumable *k, const kmf_run *work, const kmf_output_f
     }
     if (is_there && !work)
         status = cli_raise(err, KMF_EMODEL, "%s: it is of another run%s", k->checkpoint,
-                           to_begin_anew(k));
+                           to_begin_anew(k, KMF_EMODEL));
     else if (is_there)
         status = resume(k, form, err);
     else if (!(k->output = kmf_output_new(k->out, form, err)))
