@@ -85,7 +85,8 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
 INCLUDES := -Iinclude -Isrc $(LIB_CFLAGS)
 # No fused multiply-add behind our back, no -ffast-math: the same bits from every compiler. Nobody
 # reads the exception flags of floats, so loops that compare them may become vector code.
-BASE     := -std=c11 -D_POSIX_C_SOURCE=200809L -O3 -ffp-contract=off -fno-trapping-math -g -fPIC -fvisibility=hidden
+BASE     := -std=c11 -D_POSIX_C_SOURCE=200809L -O3 -ffp-contract=off -fno-trapping-math -g -fPIC -fvisibility=hidden \
+            -fno-semantic-interposition
 SANFLAGS := $(if $(SAN),-O1 -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 FLAGS    := $(BASE) $(if $(filter 1,$(MPI)),-DKMF_MPI) $(if $(filter 1,$(NATIVE)),-march=native) $(SANFLAGS) $(WARNINGS) $(INCLUDES)
 LINK     := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)

@@ -113,17 +113,16 @@ static int fail_record(const kmf_pending *p, kmf_code code, const char *what, km
                     kmf_err_show(shown, p->row.name), what);
 }
 
-int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err)
+void kmf_flow_tell_source(const kmf_pending *p, kmf_err *err)
 {
     kmf_err told = {0};
-    if (status == 0 || !err || strncmp(err->msg, "record '", 8) != 0)
-        return status;
+    if (!err || strncmp(err->msg, "record '", 8) != 0)
+        return;
     kmf_fail(&told, err->code, "record %llu %s", (unsigned long long)p->number,
              err->msg + strlen("record "));
     if (p->source)
         kmf_err_prefix(&told, p->source);
     *err = told;
-    return status;
 }
 
 /* Its row, to whoever takes rows. */
@@ -240,14 +239,14 @@ static int emit(kmf_embedder *e, const kmf_piece *made, const float *whole, kmf_
         release(e, p, empty, whole != NULL);
     count_record(&e->stats, p);
     e->to.n_rows += status == 0;
-    if (status == 0) {
+    if (status == 0 && kmf_flow_resumes(e)) {
         e->done.records = p->row.index + 1;
         e->done.sum = p->seen_sum;
         e->done.stats = e->stats;
     }
     if (!whole)
         clear_sums(e);
-    e->first_record = (e->first_record + 1) % e->n_records;
+    e->first_record = kmf_wrap(e->first_record + 1, e->n_records);
     e->n_pending--;
     if (p->name_cap > NAME_KEPT) {
         kmf_free(p->name);
@@ -386,7 +385,7 @@ static int hand_out(kmf_embedder *e, kmf_batch *b, kmf_err *err)
 /* The oldest batch, whose job is done. */
 static int take_back(kmf_embedder *e, kmf_slot *s, kmf_err *err)
 {
-    e->first_sent = (e->first_sent + 1) % e->n_slots;
+    e->first_sent = kmf_wrap(e->first_sent + 1, e->n_slots);
     e->n_sent--;
     if (s->status < 0)
         return kmf_fail(err, s->failed.code, "%s", s->failed.msg);
@@ -415,16 +414,6 @@ int kmf_flow_poll(kmf_embedder *e, kmf_err *err)
 bool kmf_flow_is_full(const kmf_embedder *e)
 {
     return e->n_sent + 1 == e->n_slots;
-}
-
-size_t kmf_flow_slot(const kmf_embedder *e)
-{
-    return (e->first_sent + e->n_sent) % e->n_slots;
-}
-
-kmf_batch *kmf_flow_batch(kmf_embedder *e)
-{
-    return e->slots[kmf_flow_slot(e)].batch;
 }
 
 static int send(kmf_embedder *e, const kmf_filler *filler, uint64_t number, kmf_err *err)
@@ -493,7 +482,7 @@ int kmf_flow_open(kmf_embedder *e, const char *name, size_t len, kmf_err *err)
         if (status < 0)
             return status;
     }
-    kmf_pending *p = &e->records[(e->first_record + e->n_pending) % e->n_records];
+    kmf_pending *p = &e->records[kmf_wrap(e->first_record + e->n_pending, e->n_records)];
     size_t n = strlen(name) + 1;
     if (kmf_grow(&p->name, &p->name_cap, n, 1, err) < 0)
         return KMF_ENOMEM;
@@ -506,12 +495,6 @@ int kmf_flow_open(kmf_embedder *e, const char *name, size_t len, kmf_err *err)
                        .row = {.index = e->n_seen, .name = p->name, .len = len}};
     e->n_pending++;
     return 0;
-}
-
-kmf_pending *kmf_flow_newest(kmf_embedder *e)
-{
-    assert(e->n_pending > 0);
-    return &e->records[(e->first_record + e->n_pending - 1) % e->n_records];
 }
 
 int kmf_flow_meet(kmf_embedder *e, const char *seq, size_t len, kmf_err *err)

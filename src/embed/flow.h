@@ -27,6 +27,7 @@
 #ifndef KMF_FLOW_H
 #define KMF_FLOW_H
 
+#include "base/mem.h"
 #include "embed/digests.h"
 #include "embed/job.h"
 #include "embed/read.h"
@@ -35,6 +36,7 @@
 #include "embed/workers.h"
 #include "seq/par.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -163,7 +165,11 @@ int kmf_flow_name_room(kmf_embedder *e, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /* A place for a record, whose pieces come next. */
 int kmf_flow_open(kmf_embedder *e, const char *name, size_t len, kmf_err *err) KMF_MUST_CHECK;
 /* The record opened last. */
-kmf_pending *kmf_flow_newest(kmf_embedder *e);
+static inline kmf_pending *kmf_flow_newest(kmf_embedder *e)
+{
+    assert(e->n_pending > 0);
+    return &e->records[kmf_wrap(e->first_record + e->n_pending - 1, e->n_records)];
+}
 /*
  * Its sequence is looked for among those that were met; where there are any, and before its pieces.
  * There are none if it repeats one.
@@ -176,23 +182,36 @@ int kmf_flow_close(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 /* Tells how far it is. */
 void kmf_flow_progress(kmf_embedder *e);
 /*
- * What a failure says of it, "record 'name': what", with its number and source. Returns status.
+ * What a failure says of it, "record 'name': what", with its number and source; kmf_flow_source
+ * does so if there is one, and returns status.
  */
-int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err);
+void kmf_flow_tell_source(const kmf_pending *p, kmf_err *err);
+static inline int kmf_flow_source(const kmf_pending *p, int status, kmf_err *err)
+{
+    if (status < 0)
+        kmf_flow_tell_source(p, err);
+    return status;
+}
 
 /* KMF_ESTOPPED: an end was asked for. */
 int kmf_flow_check(const kmf_embedder *e, kmf_err *err);
 /* KMF_EINVAL: it is a row or progress function that calls, amid a run that is to stay as it is. */
 int kmf_flow_outside(const kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
 
+/* Which of the slots is sent next. */
+static inline size_t kmf_flow_slot(const kmf_embedder *e)
+{
+    return kmf_wrap(e->first_sent + e->n_sent, e->n_slots);
+}
 /* The batch being filled. */
-kmf_batch *kmf_flow_batch(kmf_embedder *e);
+static inline kmf_batch *kmf_flow_batch(kmf_embedder *e)
+{
+    return e->slots[kmf_flow_slot(e)].batch;
+}
 /* The same with room for a piece of n tokens or letters: another one, if need be. */
 int kmf_flow_room(kmf_embedder *e, size_t n, kmf_err *err) KMF_MUST_CHECK;
 /* Sends it, if it holds anything; afterwards an empty one stands in its place. */
 int kmf_flow_send(kmf_embedder *e, kmf_err *err) KMF_MUST_CHECK;
-/* Which of the slots is sent next. */
-size_t kmf_flow_slot(const kmf_embedder *e);
 /* Sends an empty batch; none is being filled. */
 int kmf_flow_send_empty(kmf_embedder *e, const kmf_filler *filler, uint64_t number,
                         kmf_err *err) KMF_MUST_CHECK;

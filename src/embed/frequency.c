@@ -14,12 +14,14 @@
 #include "embed/settings.h"
 #include "words/columns.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define K_MAX KMF_COLUMNS_K_MAX
 #define TNF_K 4
 #define TNF_CODES 256
+#define WINDOWS_MOST ((uint64_t)1 << 24) /* of a batch; counts up to this are exact as floats */
 
 /* One worker's. Counts are 0 between pieces; a piece has less than 2^31 windows. */
 typedef struct workspace {
@@ -37,8 +39,9 @@ typedef struct frequency {
     size_t n_workspaces;
 } frequency;
 
-/* Counts as doubles; they are 0 again. */
+/* Counts as doubles, or as shares of n, which is a whole number; they are 0 again. */
 static void take_counts(double *sum, int32_t *counts, size_t dim);
+static void take_shares(float *vector, int32_t *counts, float n, size_t dim);
 
 static KMF_INLINE void take_counts_body(double *restrict sum, int32_t *restrict counts,
                                         size_t dim)
@@ -49,7 +52,18 @@ static KMF_INLINE void take_counts_body(double *restrict sum, int32_t *restrict 
     }
 }
 
+static KMF_INLINE void take_shares_body(float *restrict vector, int32_t *restrict counts,
+                                        float n, size_t dim)
+{
+    for (size_t d = 0; d < dim; d++) {
+        vector[d] = (float)counts[d] / n;
+        counts[d] = 0;
+    }
+}
+
 KMF_CLONES(take_counts, (double *sum, int32_t *counts, size_t dim), (sum, counts, dim))
+KMF_CLONES(take_shares, (float *vector, int32_t *counts, float n, size_t dim),
+           (vector, counts, n, dim))
 
 static void start(const kmf_method *method, kmf_batch *batch, int worker)
 {
@@ -57,16 +71,35 @@ static void start(const kmf_method *method, kmf_batch *batch, int worker)
     kmf_columns_start(m->workspaces[worker].columns, batch->letters, batch->n_units);
 }
 
-static void count_piece(const kmf_method *method, const kmf_batch *batch, kmf_piece *p,
-                        double *sum, int worker)
+/* In the worker's counts. */
+static void count(const frequency *m, kmf_piece *p, int worker)
 {
-    const frequency *m = (const frequency *)method;
-    workspace *own = &m->workspaces[worker];
+    const workspace *own = &m->workspaces[worker];
     size_t windows = p->end - p->beg - (size_t)m->k + 1;
     p->tokens = kmf_columns_count(own->columns, own->counts, p->beg, windows);
     p->ambiguous = windows - p->tokens;
     p->weight = (double)p->tokens;
-    take_counts(sum, own->counts, batch->dim);
+}
+
+static void count_piece(const kmf_method *method, const kmf_batch *batch, kmf_piece *p,
+                        double *sum, int worker)
+{
+    const frequency *m = (const frequency *)method;
+    count(m, p, worker);
+    take_counts(sum, m->workspaces[worker].counts, batch->dim);
+}
+
+/*
+ * A quotient of two floats is what that of two doubles becomes as a float: 53 bits are 2 * 24 + 2
+ * and more (Figueroa, When is double rounding innocuous?, 1995).
+ */
+static void count_record(const kmf_method *method, const kmf_batch *batch, kmf_piece *p,
+                         float *vector, int worker)
+{
+    const frequency *m = (const frequency *)method;
+    count(m, p, worker);
+    assert(p->tokens <= WINDOWS_MOST);
+    take_shares(vector, m->workspaces[worker].counts, (float)p->tokens, batch->dim);
 }
 
 static size_t bytes(const kmf_method *method)
@@ -97,6 +130,7 @@ static void release(kmf_method *method)
 
 static const kmf_method_kind kind = {.start = start,
                                      .piece = count_piece,
+                                     .vector = count_record,
                                      .bytes = bytes,
                                      .settings = settings,
                                      .free = release,

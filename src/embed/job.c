@@ -88,6 +88,16 @@ static void end_joined(walk *w)
     w->n_joined = 0;
 }
 
+/* The vector of the piece's record lies at its place; of one without tokens there is none. */
+static void join(walk *w, kmf_piece *p, uint64_t tokens)
+{
+    if (tokens == 0)
+        return;
+    w->joined[w->n_joined++] = p;
+    if (w->n_joined == AT_ONCE)
+        end_joined(w);
+}
+
 /*
  * A piece of a record that is there as a whole adds these values [dim], and the last one makes its
  * vector, which may take the place of the values.
@@ -100,13 +110,12 @@ static void take_whole(walk *w, kmf_piece *p, double *values)
     if (p->half)
         return;
     float *place = place_vector(w, p);
-    if (w->strands[0].tokens > 0 || w->strands[1].tokens > 0) {
+    uint64_t tokens = w->strands[0].tokens + w->strands[1].tokens;
+    if (tokens > 0) {
         join_strands(b->vector, w->strands, w->opts->pooling == KMF_POOL_MAX, b->dim);
         memcpy(place, b->vector, b->dim * sizeof *place);
-        w->joined[w->n_joined++] = p;
     }
-    if (w->n_joined == AT_ONCE)
-        end_joined(w);
+    join(w, p, tokens);
     memset(w->strands, 0, sizeof w->strands);
 }
 
@@ -152,7 +161,11 @@ static int work_stretches(walk *w, int worker, kmf_err *err)
         int status = make_room(w, i, err);
         if (status != 0)
             return status;
-        if (p->half || p->whole) {
+        bool alone = p->whole && (i == 0 || !p[-1].half);
+        if (alone && m->kind->vector) {
+            m->kind->vector(m, b, p, place_vector(w, p), worker);
+            join(w, p, p->tokens);
+        } else if (p->half || p->whole) {
             double *values = b->sum + (p->half ? b->dim : 0);
             m->kind->piece(m, b, p, values, worker);
             take_whole(w, p, values);

@@ -24,6 +24,12 @@ typedef struct kmf_method_kind {
     void (*start)(const kmf_method *method, kmf_batch *batch, int worker);
     void (*piece)(const kmf_method *method, const kmf_batch *batch, kmf_piece *piece,
                   double *sum, int worker);
+    /*
+     * The same of a piece that is a whole record: if it has tokens, its vector [dim] in place of
+     * the sum, with the same bits. NULL: by the sum.
+     */
+    void (*vector)(const kmf_method *method, const kmf_batch *batch, kmf_piece *piece,
+                   float *vector, int worker);
     /* Of shared ones: by a worker that has no batch, parts of what the others are at. */
     void (*help)(const kmf_method *method, int worker);
     /* What takes long before the first batch; NULL: nothing. */

@@ -215,3 +215,16 @@ void kmf_rowtable_scale(double *restrict numbers, const double *restrict sum,
     for (size_t d = 0; d < table->dim; d++)
         numbers[d] = sum[d] * table->unit[d];
 }
+
+static KMF_INLINE void kmf_rowtable_mean_body(float *restrict mean, const double *restrict sum,
+                                              const kmf_rowtable *table, double weight)
+{
+    const double *unit = table->unit;
+    size_t dim = table->dim;
+    for (size_t d = 0; d < dim; d++)
+        mean[d] = (float)(sum[d] * unit[d] / weight);
+}
+
+KMF_CLONES(kmf_rowtable_mean,
+           (float *mean, const double *sum, const kmf_rowtable *table, double weight),
+           (mean, sum, table, weight))

@@ -66,5 +66,8 @@ void kmf_rowtable_add_times(double *sum, const kmf_rowtable *table, const int32_
 
 /* From a sum in units to numbers, elsewhere.   both: [dim] */
 void kmf_rowtable_scale(double *numbers, const double *sum, const kmf_rowtable *table);
+/* To the numbers divided by a weight, as floats.   both: [dim] */
+void kmf_rowtable_mean(float *mean, const double *sum, const kmf_rowtable *table,
+                       double weight);
 
 #endif

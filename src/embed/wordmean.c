@@ -225,15 +225,29 @@ static void start(const kmf_method *method, kmf_batch *batch, int worker)
             kmf_columns_start(own->columns[j], batch->letters, batch->n_units);
 }
 
+/* The sum of a piece, in units: those of its group are made when its first piece's turn comes. */
+static const double *sum_of(const word_mean *m, const kmf_batch *b, const kmf_piece *p,
+                            workspace *own)
+{
+    size_t i = (size_t)(p - b->pieces);
+    if (i == own->end)
+        begin_group(m, b, own, i);
+    return own->sums + (i - own->beg) * b->dim;
+}
+
 static void add_piece(const kmf_method *method, const kmf_batch *batch, kmf_piece *p,
                       double *sum, int worker)
 {
     const word_mean *m = (const word_mean *)method;
-    workspace *own = &m->workspaces[worker];
-    size_t i = (size_t)(p - batch->pieces);
-    if (i == own->end)
-        begin_group(m, batch, own, i);
-    kmf_rowtable_scale(sum, own->sums + (i - own->beg) * batch->dim, &m->table);
+    kmf_rowtable_scale(sum, sum_of(m, batch, p, &m->workspaces[worker]), &m->table);
+}
+
+static void mean_record(const kmf_method *method, const kmf_batch *batch, kmf_piece *p,
+                        float *vector, int worker)
+{
+    const word_mean *m = (const word_mean *)method;
+    const double *sum = sum_of(m, batch, p, &m->workspaces[worker]);
+    kmf_rowtable_mean(vector, sum, &m->table, p->weight);
 }
 
 /* ---------------------------------------------------------------- the method ------------ */
@@ -296,6 +310,7 @@ static void release(kmf_method *method)
 
 static const kmf_method_kind kind = {.start = start,
                                      .piece = add_piece,
+                                     .vector = mean_record,
                                      .bytes = bytes,
                                      .settings = settings,
                                      .free = release,

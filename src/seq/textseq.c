@@ -617,7 +617,9 @@ int kmf_textseq_next(kmf_textseq *t, kmf_record *rec, kmf_err *err)
     if (status <= 0)
         return status;
     rec->name = t->name.bytes;
-    rec->comment = t->comment.bytes + strspn(t->comment.bytes, " \t");
+    rec->comment = t->comment.bytes;
+    while (is_blank(*rec->comment))
+        rec->comment++;
     rec->seq = t->seq.bytes;
     rec->len = t->seq.len;
     return 1;
