@@ -30,7 +30,7 @@ static inline size_t kmf_max(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* i modulo n, of i < 2 n, for places of a ring: a division takes as long as a record's other steps. */
+/* i modulo n of i < 2 n, for places of rings that each record has: no division. */
 static inline size_t kmf_wrap(size_t i, size_t n)
 {
     return i < n ? i : i - n;
