@@ -161,8 +161,7 @@ static int work_stretches(walk *w, int worker, kmf_err *err)
         int status = make_room(w, i, err);
         if (status != 0)
             return status;
-        bool alone = p->whole && (i == 0 || !p[-1].half);
-        if (alone && m->kind->vector) {
+        if (p->whole && (i == 0 || !p[-1].half)) {
             m->kind->vector(m, b, p, place_vector(w, p), worker);
             join(w, p, p->tokens);
         } else if (p->half || p->whole) {

@@ -26,7 +26,7 @@ typedef struct kmf_method_kind {
                   double *sum, int worker);
     /*
      * The same of a piece that is a whole record: if it has tokens, its vector [dim] in place of
-     * the sum, with the same bits. NULL: by the sum.
+     * the sum, with the same bits.
      */
     void (*vector)(const kmf_method *method, const kmf_batch *batch, kmf_piece *piece,
                    float *vector, int worker);
