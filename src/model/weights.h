@@ -25,9 +25,9 @@ int kmf_weights_bind(kmf_model *model, kmf_err *err) KMF_MUST_CHECK;
 
 /*
  * Weights in a slab of the model's own, with a head: copies of those that it is bound to, and drawn
- * what these have not, which of a new model is all. Tensor i of the table in layer l draws from
- * stream i + 2^16 (l + 1) of seed (i, if it is in no layer), so that a weight depends on nothing
- * but its place.
+ * what these have not, which of a new model is all. Tensor i of the family's table (the first is 0)
+ * in layer l draws from stream i + 2^16 (l + 1) of seed (i, if it is in no layer), so that a weight
+ * depends on nothing but its place: row by row, each is the next kmf_rng_normal times 0.02, floats.
  */
 int kmf_weights_own(kmf_model *model, uint64_t seed, kmf_err *err) KMF_MUST_CHECK;
 

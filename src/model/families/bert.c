@@ -7,7 +7,6 @@
 
 #include "model/families/rows.h"
 
-/* The place of a row numbers its stream of random weights: new rows go to the end. */
 /* clang-format off */
 const kmf_tensor_row kmf_bert_rows[KMF_BERT_ROWS] = {
     {"embeddings.word_embeddings.weight",          OF(BODY, word),               {V, E},   NORMAL},

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of tensors that the families of BERT's layout share. */
+/*
+ * The table of tensors that the families of BERT's layout share. The place of a row numbers its
+ * stream of random weights (model/weights.h): new rows go to the end.
+ */
 #ifndef KMF_BERT_H
 #define KMF_BERT_H
 
