@@ -207,9 +207,14 @@ class Model:
         }
         self.family = describe(self.config, self.tensors)
 
+    def multiply(self, a, b):
+        """Every product of matrices; where factors are rounded, another one."""
+        return a @ b
+
     def linear(self, x, name):
         """Some products have no bias: the gated ones."""
-        return x @ self.tensors[name + ".weight"].T + self.tensors.get(name + ".bias", 0.0)
+        y = self.multiply(x, self.tensors[name + ".weight"].T)
+        return y + self.tensors.get(name + ".bias", 0.0)
 
     def norm(self, x, name, eps=None):
         centred = x - x.mean(axis=-1, keepdims=True)
@@ -269,6 +274,10 @@ class Model:
         turned[:, imaginary] = x[:, imaginary] * cos + x[:, real] * sin
         return turned
 
+    def weigh(self, scores, v, layer, head):
+        """What a head's queries take from all values."""
+        return self.multiply(self.drop(softmax(scores), "attention", layer, head), v)
+
     def attention(self, x, layer, of_key):
         """of_key [T]: added to the scores of each key."""
         family = self.family
@@ -289,10 +298,10 @@ class Model:
                 cos, sin = self.angles(len(x), layer)
                 qh, kh = self.turn(qh, cos, sin), self.turn(kh, cos, sin)
                 vh = self.turn(vh, cos, sin) if family.values_turned else vh
-            scores = qh @ kh.T / math.sqrt(size)
+            scores = self.multiply(qh, kh.T) / math.sqrt(size)
             if family.positions == "alibi":
                 scores -= family.slopes(family.heads)[h] * np.abs(at[:, None] - at)
-            out.append(self.drop(softmax(scores + of_key), "attention", layer, h) @ vh)
+            out.append(self.weigh(scores + of_key, vh, layer, h))
         y = self.linear(np.concatenate(out, axis=1), f"{layer}.attention.output.dense")
         return self.drop(y, "heads", layer)
 
@@ -346,7 +355,8 @@ class Model:
         y = self.norm(y, norm, family.head_eps)
         word = self.tensors["embeddings.word_embeddings.weight"]
         decoder = self.tensors.get(family.decoder, word)
-        return y @ decoder.T + family.head_bias_times * self.tensors[family.head_bias]
+        y = self.multiply(y, decoder.T)
+        return y + family.head_bias_times * self.tensors[family.head_bias]
 
     def has_pooler(self):
         return "pooler.dense.weight" in self.tensors

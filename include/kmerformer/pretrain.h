@@ -103,8 +103,8 @@ typedef struct kmf_pretrain_options {
     size_t shards;     /* parts that are summed along a binary tree; a power of 2, to 65536 */
     size_t accumulate; /* pieces that a shard is worked off in; batch is a multiple of both */
     int recompute;     /* 1: less memory, a third more work                            */
-    int precision;     /* kmf_precision, F32 or BF16, of all matrix products; sums, weights and
-                          moments are float32. Where the processor lacks it: F32    */
+    int precision;     /* kmf_precision, F32 or BF16, of the matrix products of the encoder and
+                          its head, see below. Where the processor lacks it: F32    */
     double dropout;    /* 0 .. 0.9                                                     */
     double rate;       /* greatest learning rate, 1e-37 .. 1                           */
     double warmup;     /* 0 .. 1: share of the steps on which it rises from 0           */
@@ -178,6 +178,10 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  * its windows are hidden as above, but not on steps that mix. Without masking nothing trains the
  * head, and the models that are written have none; only beside an encoder that is left as it is,
  * that of init stays.
+ *
+ * In BF16 both factors of the encoder's and the head's matrix products are rounded, those of the
+ * gradients' products as well. Sums, weights, moments and all else are float32, compositions and
+ * the contrastive loss among it.
  *
  * The bits of the result depend on options, shards and inputs, not on threads or ranks.
  */

@@ -42,8 +42,15 @@ typedef struct kmf_mlm_options {
     size_t max_seqs;   /* of a batch; wanted where it composes */
     int32_t unknown; /* id of the token that is no k-mer and is left out of a mean; -1: none */
     /*
-     * Of the encoder's matrix products, those of gradients too: F32, or BF16 where
-     * kmf_precision_here has it. Sums, whatever is no product and compositions are kmf_real.
+     * Of the products of the encoder and the head, F32, or BF16 where kmf_precision_here has it:
+     * both factors of each are then rounded to bfloat16, to nearest, ties to even. In y = x W^T + b
+     * x and W; on the way back dy and W for dx, dy and x for dW. In attention q and k, turned; the
+     * weights, with their dropout, and v; and what nn/attention_train.h says of the way back. The
+     * gradients are those of the sum above: of logits, weight (p - 1[label]) is rounded.
+     *
+     * All else is kmf_real: sums and what is added to them; gradients of biases and norms; rows of
+     * the word table that are looked up, and what these add to its gradient; turning, softmax,
+     * residuals; sums over sites; compositions, and losses on vectors.
      */
     kmf_precision precision;
     /*

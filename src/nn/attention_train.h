@@ -36,8 +36,14 @@ typedef struct kmf_attention_task {
        sequence's alone. */
     uint64_t key;
     double p;
-    kmf_precision precision; /* of the products: F32, or BF16 where kmf_precision_here has it */
-    kmf_real *scratch;       /* kmf_attention_train_scratch, or that of the backward */
+    /*
+     * Of the products: F32, or BF16 where kmf_precision_here has it, both factors rounded to it.
+     * In the forward these are q and k; and M e^((q k^T - largest) / sqrt K), as the weights are
+     * before what they make is multiplied by the inverse of their sum, and v. In the backward,
+     * below, they are also dout and v; M P and dout; dS, with its 1 / sqrt K, and k or q.
+     */
+    kmf_precision precision;
+    kmf_real *scratch; /* kmf_attention_train_scratch, or that of the backward */
 } kmf_attention_task;
 
 /*
