@@ -149,11 +149,15 @@ static pass *pass_new(const plan *of)
         p->weights.at[i] = (kmf_real)(0.5 * (double)kmf_rng_normal(&rng));
     for (size_t s = 0; s < VIEWS; s++) {
         size_t T = s % 2 == 0 ? 9 : 5 + s;
+        if (s == 1)
+            T = 3; /* one token between the specials */
         p->off[s + 1] = p->off[s] + T;
         for (size_t t = p->off[s]; t < p->off[s + 1]; t++) {
             p->ids[t] = (int32_t)kmf_rng_below(&rng, 17);
             p->labels[t] = of->asks && kmf_rng_below(&rng, 5) == 0 ? (p->ids[t] + 3) % 17 : -1;
         }
+        if (s == 1)
+            p->ids[p->off[s] + 1] = 7; /* a known one, which counts */
     }
     p->mix = (kmf_mlm_mix){.layer = 1, .partner = partner, .served = served, .share = share};
     p->batch = (kmf_mlm_batch){.ids = p->ids,

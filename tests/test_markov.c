@@ -327,6 +327,9 @@ START_TEST(progress_is_told_in_letters_and_memory_is_known)
     ck_assert_uint_lt(kmf_markov_bytes(9, genome), 6000000);
     ck_assert_uint_lt(kmf_markov_bytes(0, genome), 2000000);
     ck_assert_uint_lt(kmf_markov_bytes(12, 1000), 100000);
+    /* a place of 4 bytes for each letter of either strand, and as many again to sort them */
+    ck_assert_uint_eq(kmf_markov_bytes(12, 3000) - kmf_markov_bytes(12, 1000),
+                      2000 * 2 * 2 * 4);
 }
 END_TEST
 

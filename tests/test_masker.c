@@ -696,7 +696,14 @@ START_TEST(sites_tell_the_letters_of_every_word)
         }
     }
     ck_assert_uint_eq(wrong, 0);
-    ck_assert_uint_ge(kmf_masker_bytes(&p.opts), kmf_vocab_size(p.vocab) * 12 * sizeof *sites);
+    size_t bytes = kmf_masker_bytes(&p.opts), letters = p.opts.letters;
+    ck_assert_uint_ge(bytes, kmf_vocab_size(p.vocab) * 12 * sizeof *sites);
+    /* one window more: its letters, ids and labels of 4 bytes a token, and not much beside these */
+    p.opts.most++;
+    size_t more = kmf_masker_bytes(&p.opts) - bytes;
+    ck_assert_uint_ge(more, letters + 8 * kmf_spelling_tokens(&p.opts.spelling, letters));
+    ck_assert_uint_le(more, 48 * letters + 1000);
+    p.opts.most--;
     leave(&p);
     kmf_masker_free(NULL);
 }

@@ -150,6 +150,18 @@ START_TEST(an_input_that_is_cut_short_is_not_learnt_from)
     ck_assert_str_eq(err.msg, "an input was not read to its end");
     kmf_word2vec_free(trainer);
     ck_assert_int_eq(unlink(path), 0);
+    /* nor are letters that could not all be taken */
+    char *letters = calloc(1, 1 << 20);
+    memset(letters, 'A', 1 << 20);
+    trainer = kmf_word2vec_new(&o, NULL);
+    kmf_mem_fail_at(1);
+    ck_assert_int_eq(kmf_word2vec_add(trainer, letters, 1 << 20, NULL), KMF_ENOMEM);
+    kmf_mem_fail_at(0);
+    ck_assert_int_eq(kmf_word2vec_add(trainer, letters, 100, NULL), 0);
+    ck_assert_int_eq(kmf_word2vec_begin(trainer, NULL, NULL, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "an input was not read to its end");
+    kmf_word2vec_free(trainer);
+    free(letters);
 }
 END_TEST
 
