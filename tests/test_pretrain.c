@@ -167,6 +167,13 @@ START_TEST(a_checkpoint_of_something_else_is_refused_by_name)
     else
         printf("skip: this processor has no products of bfloat16\n");
     REFUSE(val_every, 3, "validation every was 0, now it is 3");
+    /* a model to begin with whose last weight is another */
+    trainer = begin(&o);
+    const kmf_slot *last = &trainer->slots.slot[trainer->slots.n - 1];
+    trainer->model->slab[last->begin + last->n - 1] += 1;
+    ck_assert_int_eq(kmf_model_save(trainer->model, in_dir("another"), KMF_F32, NULL, NULL), 0);
+    kmf_pretrain_free(trainer);
+    REFUSE(init, in_dir("another"), "checksum of the first weights");
 #undef REFUSE
     *strchr(input, 'C') = 'T';
     cannot_go_on(&o, input, path, "checksum of the inputs");
@@ -391,6 +398,25 @@ START_TEST(a_validation_that_is_abandoned_comes_again)
 }
 END_TEST
 
+START_TEST(a_validation_may_be_of_one_window)
+{
+    options o = small_options();
+    o.held_fraction = 0.2;
+    o.val_windows = 1;
+    o.val_every = 2;
+    o.steps = 3;
+    kmf_pretrain *t = begin(&o);
+    ck_assert_uint_eq(state_of(t).held_windows, 1);
+    for (uint64_t step = 1; step <= 3; step++) {
+        watch w = {.calls = step - 1, .stop_at = step, .answer = 1};
+        train(t, look, &w);
+        ck_assert_int_eq(state_of(t).validated, step >= 2);
+    }
+    ck_assert(state_of(t).val_hidden > 0 && state_of(t).val_bits > 0);
+    kmf_pretrain_free(t);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- what is known --------- */
 
 START_TEST(the_state_tells_what_was_read)
@@ -474,11 +500,14 @@ START_TEST(epochs_and_seconds_make_steps)
     o.epochs = 1e-9;
     t = begin(&o);
     ck_assert_uint_eq(state_of(t).steps, 1);
+    uint64_t bytes = state_of(t).bytes;
     kmf_pretrain_free(t);
     o.epochs = 0;
     o.seconds = 1e-9;
     t = begin(&o);
     ck_assert_uint_eq(state_of(t).steps, 1);
+    /* weights that learn while steps are tried */
+    ck_assert_uint_eq(state_of(t).bytes, bytes + t->slots.total * sizeof(float));
     kmf_pretrain_free(t);
     o.seconds = 1e6;
     t = begin(&o);
@@ -680,6 +709,22 @@ START_TEST(a_model_is_written_and_can_be_loaded)
 }
 END_TEST
 
+/* The model to begin with has 24, and windows of as many tokens. */
+START_TEST(positions_are_as_many_as_the_longest_window_has)
+{
+    static const size_t windows[] = {0, 20, 24, 25, 40};
+    options o = small_options();
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++) {
+        o.window = windows[i];
+        kmf_pretrain *t = kmf_pretrain_new(&o, NULL);
+        ck_assert_ptr_nonnull(t);
+        ck_assert_uint_eq(t->model->config.window, windows[i] > 0 ? windows[i] : 24);
+        ck_assert_uint_eq(t->model->config.max_positions, windows[i] > 24 ? windows[i] : 24);
+        kmf_pretrain_free(t);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = tcase_create("all");
@@ -695,6 +740,7 @@ int main(void)
     tcase_add_test(tcase, a_step_is_adamw_on_the_mean_of_the_batch);
     tcase_add_test(tcase, numbers_that_are_none_end_it_with_step_and_tensor);
     tcase_add_test(tcase, a_validation_that_is_abandoned_comes_again);
+    tcase_add_test(tcase, a_validation_may_be_of_one_window);
     tcase_add_test(tcase, the_state_tells_what_was_read);
     tcase_add_test(tcase, epochs_and_seconds_make_steps);
     tcase_add_test(tcase, a_time_has_to_do_for_validations);
@@ -703,5 +749,6 @@ int main(void)
     tcase_add_test(tcase, a_share_of_validation_is_kept_in_the_checkpoint);
     tcase_add_test(tcase, what_a_step_takes_is_tried_with_its_update);
     tcase_add_test(tcase, a_model_is_written_and_can_be_loaded);
+    tcase_add_test(tcase, positions_are_as_many_as_the_longest_window_has);
     return run_case("pretrain", tcase);
 }

@@ -641,9 +641,12 @@ START_TEST(mixtures_are_drawn_evenly)
     ck_assert_msg(t, "%s", err.msg);
     for (t->now.step = 0; t->now.step < STEPS; t->now.step++)
         for (size_t at = 0; at < 16; at += 8) {
-            ck_assert_int_eq(
-                kmf_pretrain_show(t, &batch, t->now.step * o.batch + at, at, 8, NULL), 0);
+            uint64_t first = t->now.step * o.batch + at;
+            kmf_rng rng =
+                kmf_draw(o.seed, KMF_DRAW_MIX, t->now.step, 1 + first); /* pretrain.h */
+            ck_assert_int_eq(kmf_pretrain_show(t, &batch, first, at, 8, NULL), 0);
             ck_assert_ptr_eq(batch.mix, &t->comparison.mix);
+            ck_assert_uint_eq(batch.mix->layer, kmf_rng_below(&rng, 2));
             size_t mixed = is_a_mixture(t, at, 8);
             layers[batch.mix->layer]++;
             for (size_t i = 0; mixed == 4 && i < 8; i += 2) {
