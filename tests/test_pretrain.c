@@ -677,7 +677,9 @@ START_TEST(what_a_step_takes_is_tried_with_its_update)
         uint32_t weights = kmf_pretrain_checksum(t);
         t->opts.seconds = 1;
         ck_assert_msg(kmf_pretrain_measure(t, &costs, &err) == 0, "%s", err.msg);
-        ck_assert(costs.step > 0 && costs.window > 0 && costs.left < 1 - costs.step);
+        ck_assert(costs.step > 0 && costs.left < 1 - costs.step);
+        ck_assert(costs.window >
+                  1e-9); /* seconds: no processor asks a window as fast as that */
         ck_assert(kmf_pretrain_checksum(t) == weights && t->now.step == 0);
         ck_assert(t->now.tokens == 0 && isnan(t->now.loss) && isnan(t->now.val_contrast));
         for (size_t i = 0; i < t->slots.total; i++)
