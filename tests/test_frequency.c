@@ -42,6 +42,7 @@ START_TEST(frequencies_equal_counting_by_hand)
             }
         }
         ck_assert_uint_eq(tnf->tokens[s], (uint64_t)n_four);
+        ck_assert_uint_eq(tnf->tokens[s] + tnf->ambiguous[s], len < 4 ? 0 : len - 3);
         for (size_t d = 0; d < 16; d++)
             ck_assert(n_two > 0
                           ? (double)words->values[s * 16 + d] == (double)(float)(two[d] / n_two)
