@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "checked.h"
 #include "kmerformer.h"
+#include "levels.h"
 #include "rows.h"
 #include "run.h"
 #include "seqfiles.h"
@@ -414,6 +415,7 @@ static const variant variants[] = {
     {KMF_DNA,     1, 4, false, true,  true,  6, 0,    1,  36, KMF_STRAND_FWD},
     {KMF_DNA,     1, 4, false, true,  true,  6, 3,    1,  36, KMF_STRAND_RC},
     {KMF_DNA,     2, 4, false, false, false, 8, 0,    3,   5, KMF_STRAND_BOTH},
+    {KMF_DNA,     3, 4, false, true,  false, 8, 0,    1,  10, KMF_STRAND_BOTH},
     {KMF_DNA,     3, 4, true,  false, false, 8, 0,    1,  64, KMF_STRAND_BOTH},
     {KMF_DNA,     4, 4, false, false, false, 8, 0,    1, 149, KMF_STRAND_FWD},
     {KMF_DNA,     3, 4, true,  true,  true,  8, 0,    1, 149, KMF_STRAND_RC},
@@ -425,19 +427,77 @@ static const variant variants[] = {
 };
 /* clang-format on */
 
+enum { N_VARIANTS = sizeof variants / sizeof variants[0] };
+
+/* Its words and sequences. */
+static void make_variant(lexicon *x, int i)
+{
+    const variant *v = &variants[i];
+    kmf_rng rng = kmf_rng_stream(3, (uint64_t)i);
+    make_input(v->alphabet);
+    x->n = 0;
+    x->dim = v->dim;
+    x->counted = v->counted;
+    for (int k = v->k_min; k <= v->k_max; k++)
+        add_words(x, v->alphabet, k, v->canonical, v->share, &rng);
+}
+
 START_TEST(rows_have_the_bits_of_a_mean_made_of_strings)
 {
     static lexicon x;
     const variant *v = &variants[_i];
-    kmf_rng rng = kmf_rng_stream(3, (uint64_t)_i);
     how h = {v->alphabet, v->canonical, v->sif, v->k, v->stride};
-    make_input(v->alphabet);
-    x.n = 0;
-    x.dim = v->dim;
-    x.counted = v->counted;
-    for (int k = v->k_min; k <= v->k_max; k++)
-        add_words(&x, v->alphabet, k, v->canonical, v->share, &rng);
+    make_variant(&x, _i);
     check_rows(&x, &h, write_lexicon(&x, "x.vec"), v->strand);
+}
+END_TEST
+
+/* For levels to be compared. */
+START_TEST(a_checksum_of_all_rows_is_printed)
+{
+    static lexicon x;
+    uint64_t sum = 14695981039346656037u;
+    for (int i = 0; i < N_VARIANTS; i++) {
+        const variant *v = &variants[i];
+        kmf_embed_options o = options();
+        o.strand = v->strand;
+        o.stride = v->stride;
+        o.k = v->k;
+        o.weights = v->sif ? KMF_WEIGHTS_SIF : -1;
+        make_variant(&x, i);
+        table *t = run(write_lexicon(&x, "x.vec"), &o, seqs, N_SEQ, NULL);
+        for (size_t j = 0; j < N_SEQ * t->dim; j++) {
+            uint32_t bits;
+            memcpy(&bits, &t->values[j], sizeof bits);
+            sum = (sum ^ (isnan(t->values[j]) ? 0 : bits)) * 1099511628211u;
+        }
+        drop(t);
+    }
+    printf("%016llx\n", (unsigned long long)sum);
+}
+END_TEST
+
+static const char *bits_part(void)
+{
+    TCase *tcase = untimed_case();
+    tcase_add_checked_fixture(tcase, make_dir, remove_dir);
+    tcase_add_test(tcase, a_checksum_of_all_rows_is_printed);
+    return run_case("bits", tcase) == EXIT_SUCCESS ? NULL : "it fails";
+}
+
+static const levels_part parts[] = {{"bits", bits_part}};
+
+/* Counts are multiplied by bytes or by halves, or each row is added as often as it occurs. */
+START_TEST(all_levels_give_the_same_bits)
+{
+    char usual[256] = "";
+    levels_run("bits", "", usual);
+    ck_assert_str_ne(usual, "");
+    for (int i = 1; i < N_DIGITS + 1; i++) {
+        char other[256] = "";
+        levels_run("bits", i < N_DIGITS ? levels_digits[i] : "KMERFORMER_CPU=baseline", other);
+        ck_assert_str_eq(usual, other);
+    }
 }
 END_TEST
 
@@ -658,12 +718,14 @@ START_TEST(no_batch_and_no_record_takes_memory)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 2)
+        return levels_child(parts, 1, argv);
     TCase *tcase = untimed_case();
     tcase_add_checked_fixture(tcase, make_dir, remove_dir);
-    tcase_add_loop_test(tcase, rows_have_the_bits_of_a_mean_made_of_strings, 0,
-                        sizeof variants / sizeof variants[0]);
+    tcase_add_loop_test(tcase, rows_have_the_bits_of_a_mean_made_of_strings, 0, N_VARIANTS);
+    tcase_add_test(tcase, all_levels_give_the_same_bits);
     tcase_add_test(tcase, words_of_32_letters_are_found);
     tcase_add_test(tcase, threads_batches_and_shards_change_no_bit);
     tcase_add_test(tcase, many_short_records_are_as_each_alone);
