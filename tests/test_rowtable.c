@@ -177,6 +177,28 @@ START_TEST(numbers_that_one_dwarfs_are_refused)
 }
 END_TEST
 
+/* Rows of zeros lose nothing, nor do they change what the usual length is. */
+START_TEST(rows_of_zeros_are_taken)
+{
+    static const size_t starts[] = {0, 999};
+    kmf_rowtable table;
+    for (int i = 0; i < 3; i++) {
+        double sum = 0;
+        double number;
+        float *values = kmf_calloc(1000, sizeof *values, NULL);
+        ck_assert_ptr_nonnull(values);
+        for (size_t j = 0; i > 0 && j < 1000; j++)
+            values[j] = j == starts[i - 1] ? 0 : j == 500 ? 20.1f * 0x1p-23f : 1;
+        ck_assert_int_eq(kmf_rowtable_make(&table, "t", values, NULL, 1000, 1, NULL), 0);
+        kmf_rowtable_add(&sum, &table, (const int32_t[]){0, 500, 999}, (const size_t[]){0, 3},
+                         1);
+        kmf_rowtable_scale(&number, &sum, &table);
+        ck_assert(number == (i > 0 ? 1 + 20 * 0x1p-23 : 0));
+        kmf_rowtable_free(&table);
+    }
+}
+END_TEST
+
 static const char *const settings[] = {"", "KMERFORMER_CPU=avx512", "KMERFORMER_CPU=avx2",
                                        "KMERFORMER_CPU=baseline"};
 
@@ -191,5 +213,6 @@ int main(int argc, char **argv)
                         sizeof settings / sizeof settings[0]);
     tcase_add_test(tcase, numbers_near_0_among_many_are_taken);
     tcase_add_test(tcase, numbers_that_one_dwarfs_are_refused);
+    tcase_add_test(tcase, rows_of_zeros_are_taken);
     return run_case("rowtable", tcase);
 }
