@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tnf and kmer:K against counting by hand. */
+#include "embed/flow.h"
 #include "kmerformer.h"
 #include "mixed.h"
 #include "run.h"
@@ -121,10 +122,24 @@ START_TEST(frequencies_of_a_long_sequence_equal_counting_by_hand)
 }
 END_TEST
 
+/* Each thread has counts of its own, of 32 bits. */
+START_TEST(memory_of_counts_is_told)
+{
+    kmf_embed_options o = options();
+    for (o.threads = 1; o.threads <= 3; o.threads++) {
+        kmf_embedder *e = kmf_embedder_new("kmer:8", &o, NULL);
+        ck_assert_ptr_nonnull(e);
+        ck_assert_uint_ge(e->method->kind->bytes(e->method), (size_t)o.threads << 18);
+        kmf_embedder_free(e);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tcase = untimed_case();
     tcase_add_test(tcase, frequencies_equal_counting_by_hand);
     tcase_add_test(tcase, frequencies_of_a_long_sequence_equal_counting_by_hand);
+    tcase_add_test(tcase, memory_of_counts_is_told);
     return run_case("frequency", tcase);
 }
