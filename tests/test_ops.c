@@ -419,12 +419,34 @@ static const char *gates_multiply(void)
     return NULL;
 }
 
+/* Of whole numbers, so that sums are exact, for any number of terms. */
+static const char *dots_are_sums(void)
+{
+    enum { N_DOTS = 3, TERMS = 70, APART = TERMS + 1 };
+    float a[N_DOTS * APART], b[N_DOTS * APART], dots[N_DOTS];
+    for (int i = 0; i < N_DOTS * APART; i++) {
+        a[i] = (float)(i % 13 - 6);
+        b[i] = (float)(i % 11 - 4);
+    }
+    for (size_t K = 0; K <= TERMS; K++) {
+        kmf_dots_forward(dots, a, APART, b, APART, N_DOTS, K);
+        for (size_t r = 0; r < N_DOTS; r++) {
+            float right = 0;
+            for (size_t i = r * APART; i < r * APART + K; i++)
+                right += a[i] * b[i];
+            if (dots[r] != right)
+                return "a dot product is not the sum of its terms";
+        }
+    }
+    return NULL;
+}
+
 static const levels_part parts[] = {
     {"activation", activation_is_right}, {"limits", activation_has_limits},
     {"norms", norms_are_right},          {"constant", norm_of_a_nearly_constant_row},
     {"alone", rows_are_alone},           {"bias", bias_is_added},
     {"rotary", rotary_is_right},         {"halves", halves_are_turned},
-    {"gates", gates_multiply},
+    {"gates", gates_multiply},           {"dots", dots_are_sums},
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
@@ -434,6 +456,7 @@ LEVELS_TEST(norms_equal_their_definition_in_double, "norms constant", levels_vec
 LEVELS_TEST(a_row_depends_on_itself_alone_and_keeps_nan, "alone", levels_vectors[_i])
 LEVELS_TEST(a_bias_is_added_to_every_row, "bias", levels_vectors[_i])
 LEVELS_TEST(gates_and_halves_equal_their_definition, "halves gates", levels_vectors[_i])
+LEVELS_TEST(dot_products_of_any_length_are_sums, "dots", levels_vectors[_i])
 LEVELS_TEST(rotary_turns_interleaved_pairs_by_position, "rotary", levels_vectors[_i])
 
 int main(int argc, char **argv)
@@ -450,6 +473,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, a_row_depends_on_itself_alone_and_keeps_nan, 0, N_VECTORS);
     tcase_add_loop_test(tcase, a_bias_is_added_to_every_row, 0, N_VECTORS);
     tcase_add_loop_test(tcase, gates_and_halves_equal_their_definition, 0, N_VECTORS);
+    tcase_add_loop_test(tcase, dot_products_of_any_length_are_sums, 0, N_VECTORS);
     tcase_add_loop_test(tcase, rotary_turns_interleaved_pairs_by_position, 0, N_VECTORS);
     return run_case("ops", tcase);
 }
