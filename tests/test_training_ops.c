@@ -431,6 +431,13 @@ static const char *loss_keeps_nan(void)
     kmf_softmax_forward(x, 3, nll, (const int32_t[]){2}, 1, 3);
     if (x[1] != 0.0f || fabs(nll[0] - log(2.0)) > 1e-7)
         return "a word that cannot be is not simply left out";
+    for (size_t k = 0; k < 3; k++) { /* one word has all, wherever it stands */
+        float y[3] = {-500.0f, -500.0f, -500.0f};
+        y[k] = 500.0f;
+        kmf_softmax_forward(y, 3, nll, (const int32_t[]){(int32_t)k}, 1, 3);
+        if (y[k] != 1.0f || nll[0] != 0.0)
+            return "a word far above all others is not certain";
+    }
     return NULL;
 }
 
