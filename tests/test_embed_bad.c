@@ -365,6 +365,8 @@ START_TEST(an_answer_that_is_no_code_or_has_no_message_ends_the_run)
 {
     check_answer(1, KMF_EINVAL, "a row was answered by 1, which is no kmf_code");
     check_answer(KMF_EIO, KMF_EIO, "a row was refused");
+    check_answer(KMF_ESTOPPED, KMF_ESTOPPED, "a row was refused");
+    check_answer(-8, KMF_EINVAL, "a row was refused: -8, which is no kmf_code");
 }
 END_TEST
 

@@ -99,8 +99,8 @@ KMF_API const float *kmf_probe_weights(const kmf_probe *probe);
 KMF_API const float *kmf_probe_biases(const kmf_probe *probe);
 
 /*
- * The class of x [dim], and its probabilities [n_classes]; of equally probable ones the first. For
- * a row of NaN they are the shares of the classes in training.
+ * The class of x [dim], finite, and its probabilities [n_classes]; of equally probable ones the
+ * first. For a row of NaN they are the shares of the classes in training.
  */
 KMF_API int32_t kmf_probe_predict(const kmf_probe *probe, double *probabilities,
                                   const float *x);

@@ -30,6 +30,8 @@ int kmf_fail(kmf_err *err, kmf_code code, const char *format, ...)
 
 int kmf_told(int answer, const char *what, kmf_err *err)
 {
+    if (answer < KMF_ESTOPPED) /* the last of them */
+        return kmf_fail(err, KMF_EINVAL, "%s: %d, which is no kmf_code", what, answer);
     return answer < 0 ? kmf_fail(err, (kmf_code)answer, "%s", what) : answer;
 }
 

@@ -24,7 +24,7 @@ static inline kmf_err *kmf_err_or(kmf_err *err, kmf_err *own)
 
 /*
  * What a function of the caller's answered, as it is; `what` tells of a failure that the function
- * itself has not told of.
+ * itself has not told of. A negative number that is no kmf_code is KMF_EINVAL.
  */
 int kmf_told(int answer, const char *what, kmf_err *err);
 /* Of one that takes rows, as a status: a number above 0, which is no kmf_code, is KMF_EINVAL. */

@@ -229,6 +229,11 @@ int cli_wrong(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 void cli_warn(const cli *run, const char *format, ...) KMF_PRINTF(2, 3);
 /* What a warning of k-mers outside of the alphabet ends with: "", or a doubt if they are most. */
 const char *cli_asks_for_alphabet(kmf_alphabet alphabet, uint64_t outside, uint64_t inside);
+/*
+ * Warns where k-mers that were counted as proteins look like DNA, whose letters are amino acids,
+ * too: twenty times as many k-mers as five letters make are no more different ones than these.
+ */
+void cli_warn_of_nucleotides(const cli *run, int k, uint64_t kmers, uint64_t distinct);
 /* A warning for each thing that the sequences lost; options: with those of embed that decide it. */
 void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options);
 /*

@@ -137,6 +137,8 @@ static void warn_of_losses(cli *run, const kmf_counts_info *info)
                  (unsigned long long)info->ambiguous,
                  info->alphabet == KMF_DNA ? "A, C, G, T or U" : "those of the 20 amino acids",
                  cli_asks_for_alphabet(info->alphabet, info->ambiguous, info->kmers));
+    if (info->alphabet == KMF_PROTEIN && info->min_count <= 1 && info->max_size == 0)
+        cli_warn_of_nucleotides(run, info->k, info->kmers, info->distinct);
     if (info->records > 0 && info->kmers == 0 && info->stride > 1)
         cli_warn(run,
                  "no k-mer was counted: no record has %d valid letters in a row where --stride "

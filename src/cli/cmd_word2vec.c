@@ -173,6 +173,8 @@ static void say_begin(cli *run, const kmf_word2vec_options *opts, const kmf_word
     if (s.ambiguous > 0)
         cli_warn(run, "%llu letters are none of the alphabet; sequences are cut there",
                  (unsigned long long)s.ambiguous);
+    if (opts->alphabet == KMF_PROTEIN && opts->k_min == opts->k_max)
+        cli_warn_of_nucleotides(run, opts->k_max, s.kmers, s.words - s.unseen);
     if (s.too_short > 0)
         cli_warn(run, "%llu letters lie in runs too short for a k-mer, and are left out",
                  (unsigned long long)s.too_short);

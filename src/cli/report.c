@@ -124,6 +124,17 @@ const char *cli_asks_for_alphabet(kmf_alphabet alphabet, uint64_t outside, uint6
                                : ": more than do not; are these proteins?";
 }
 
+void cli_warn_of_nucleotides(const cli *run, int k, uint64_t kmers, uint64_t distinct)
+{
+    uint64_t possible = 1;
+    for (int i = 0; i < k; i++)
+        possible *= 5;
+    if (distinct <= possible && kmers / 20 >= possible)
+        cli_warn(run,
+                 "no more different %d-mers than A, C, G, T and N make: are these proteins?",
+                 k);
+}
+
 void cli_warn_of_losses(const cli *run, const kmf_embed_stats *s, bool options)
 {
     if (s->ambiguous > 0)
