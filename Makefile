@@ -79,7 +79,8 @@ CHECK_LIBS := $(if $(filter pkg,$(HAVE_CHECK)),$(shell pkg-config --libs check),
 
 # ---------------------------------------------------------------- flags ----------------------
 
-WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
+# Constants are enumerators, and may meet floats: -Wconversion of clang 19 warns of that.
+WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-enum-float-conversion -Wstrict-prototypes \
             -Wmissing-prototypes -Wvla -Wcast-align -Wformat=2 -Wundef -Wimplicit-fallthrough \
             -Wdouble-promotion $(if $(filter 1,$(WERROR)),-Werror)
 INCLUDES := -Iinclude -Isrc $(LIB_CFLAGS)
