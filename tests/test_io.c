@@ -14,12 +14,15 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -556,6 +559,40 @@ START_TEST(names_that_may_not_last_are_withdrawn)
 }
 END_TEST
 
+static void *publish_two(void *out)
+{
+    return kmf_out_publish_all(out, 2, NULL) == 0 ? out : NULL;
+}
+
+/* Another run is giving names: files of one name need not wait for it. */
+START_TEST(files_that_belong_together_get_their_names_when_no_other_run_gives_any)
+{
+    const char *const path[] = {in_dir("a"), in_dir("b"), in_dir("alone")};
+    kmf_out *out[3];
+    pthread_t thread;
+    void *done;
+    for (size_t i = 0; i < 3; i++)
+        out[i] = finished(path[i]);
+    int other = open(in_dir("."), O_RDONLY | O_DIRECTORY);
+    ck_assert_int_eq(flock(other, LOCK_EX), 0);
+    ck_assert_int_eq(kmf_out_publish(out[2], NULL), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, publish_two, out), 0);
+    usleep(50000);
+    ck_assert_int_eq(exists(path[0]) + exists(path[1]), 0);
+    ck_assert_int_eq(close(other), 0);
+    ck_assert_int_eq(pthread_join(thread, &done), 0);
+    ck_assert_ptr_eq(done, out);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(exists(path[i]), 1);
+        kmf_out_free(out[i]);
+        unlink(path[i]);
+    }
+    other = open(in_dir("."), O_RDONLY | O_DIRECTORY);
+    ck_assert_int_eq(flock(other, LOCK_EX | LOCK_NB), 0); /* none is held any longer */
+    ck_assert_int_eq(close(other), 0);
+}
+END_TEST
+
 START_TEST(files_that_belong_together_sync_a_folder_once)
 {
     const char *folder = in_dir("far");
@@ -825,6 +862,8 @@ int main(void)
     tcase_add_test(tcase, a_file_is_synced_before_it_has_a_name);
     tcase_add_test(tcase, a_name_lasts_since_its_folder_is_synced);
     tcase_add_test(tcase, names_that_may_not_last_are_withdrawn);
+    tcase_add_test(tcase,
+                   files_that_belong_together_get_their_names_when_no_other_run_gives_any);
     tcase_add_test(tcase, files_that_belong_together_sync_a_folder_once);
     tcase_add_test(tcase, a_name_without_a_folder_lies_in_the_current_one);
     tcase_add_test(tcase, names_in_gz_are_compressed);

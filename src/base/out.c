@@ -12,7 +12,8 @@
  *             kept is closed when it is freed, as its lock goes with that
  *   publish   rename            atomic on one file system
  *             fsync of the folder, so that the name is there after a power cut as well: what the
- *             result replaces, a checkpoint for one, may be removed then
+ *             result replaces, a checkpoint for one, may be removed then. Several files get their
+ *             names while the folder is locked
  *
  * One that is kept (kmf_out_keep) stays under its temporary name when the process ends, so that
  * another one goes on with it.
@@ -39,6 +40,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -501,17 +503,38 @@ static size_t parent_length(const char *path)
     return !slash ? 0 : slash == path ? 1 : (size_t)(slash - path);
 }
 
+/* The folder that path is in. */
+static int parent_of(char folder[PATH_MAX], const char *path, kmf_err *err)
+{
+    size_t n = parent_length(path);
+    if (n >= PATH_MAX)
+        return kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(ENAMETOOLONG));
+    memcpy(folder, n > 0 ? path : ".", n > 0 ? n : 1);
+    folder[n > 0 ? n : 1] = '\0';
+    return 0;
+}
+
 int kmf_parent_sync(const char *path, kmf_err *err)
 {
-    char folder[PATH_MAX] = ".";
-    size_t n = parent_length(path);
-    if (n >= sizeof folder)
-        return kmf_fail(err, KMF_EIO, "%s: %s", path, strerror(ENAMETOOLONG));
-    if (n > 0) {
-        memcpy(folder, path, n);
-        folder[n] = '\0';
-    }
-    return kmf_folder_sync(folder, err);
+    char folder[PATH_MAX];
+    int status = parent_of(folder, path, err);
+    return status < 0 ? status : kmf_folder_sync(folder, err);
+}
+
+/*
+ * Of two runs that publish files of the same names one is to come behind the other, or some of each
+ * may be left. The lock is free once what is returned is closed; -1: there is none, as on file
+ * systems that lock no folders.
+ */
+static int lock_parent(const char *path)
+{
+    char folder[PATH_MAX];
+    int fd = parent_of(folder, path, NULL) < 0
+                 ? -1
+                 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
+        continue;
+    return fd;
 }
 
 int kmf_out_name(kmf_out *out, kmf_err *err)
@@ -598,9 +621,12 @@ void kmf_publishing_ends(void)
 
 int kmf_out_publish_all(kmf_out *const *files, size_t n, kmf_err *err)
 {
+    int lock = n > 1 ? lock_parent(files[0]->path) : -1;
     kmf_publishing_begins();
     int status = publish_all(files, n, err);
     kmf_publishing_ends();
+    if (lock >= 0)
+        close(lock);
     return status;
 }
 
