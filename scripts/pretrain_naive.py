@@ -5,22 +5,23 @@
     scripts/pretrain_naive.py --against DIR [--init MODEL] [options] GENOME...
 
 DIR is what `kmerformer pretrain [--init MODEL] --metrics-every 1 [options] -o DIR GENOME...` left.
-The same steps are made here and compared with it: each line of metrics.tsv, but for times and
-validation, and the weights at the end. Prints the largest differences, and with -v the steps; exit
-status 1 if one is above its limit, below. Options are those of pretrain; those that change no
-result, or validation alone, are read and not used. Genomes are FASTA, plain or gzip. Without
---init the shape is that of DIR, and the first weights are drawn by first_weights.py.
+The same steps are made here and compared with it: each line of metrics.tsv, but for times, and
+the weights at the end. Prints the largest differences, and with -v the steps; exit status 1 if one
+is above its limit, below. Options are those of pretrain; those that change no result are read and
+not used. Genomes are FASTA, plain or gzip. Without --init the shape is that of DIR, and the first
+weights are drawn by first_weights.py. --unvalidated: validations are not compared.
 
 With --seeds N, DIR/1 .. DIR/N are of these seeds, and the one whose weights moved most alike is
-compared. For --precision bf16: where a float and a double lie on two sides of the middle between
-two bfloat16, which is seldom, a factor differs as much as if it were rounded by another rule.
+compared; of validations, the one in the middle. For --precision bf16: where a float and a double
+lie on two sides of the middle between two bfloat16, which is seldom, a factor differs as much as if
+it were rounded by another rule.
 
 It follows the man page, include/kmerformer/pretrain.h and in src/learn pretrain.h (steps, learning
-rate, mixtures), order.h and windows.h (which windows), views.h (pairs), drift.h, masker.h
-(mutations), spans.h (masks), mlm.h (dropout, what bf16 rounds; in attention nn/attention_train.h),
-contrast.h (the loss) and update.h (AdamW). Windows, spans and pairs are those of bits_naive.py and
-pairs_naive.py, the encoder is that of reference.py, gradients are tape.py's. A sequence goes
-through the model alone. Needs: python3, NumPy.
+rate, mixtures, validation), order.h and windows.h (which windows), views.h (pairs), drift.h,
+masker.h (mutations), spans.h (masks), mlm.h (dropout, what bf16 rounds; in attention
+nn/attention_train.h), contrast.h (the loss) and update.h (AdamW). Windows, spans, pairs and Markov
+models are those of bits_naive.py and pairs_naive.py, the encoder is that of reference.py, gradients
+are tape.py's. A sequence goes through the model alone. Needs: python3, NumPy.
 """
 import argparse
 import copy
@@ -38,8 +39,10 @@ import reference
 import tape
 import tensorfile
 
-ORDER, STRAND, SPANS, PAIR, LENGTH = 0, 2, 3, 6, 8  # drawn for: src/learn/windows.h
+# What is drawn for: src/learn/windows.h.
+ORDER, STRAND, SPANS, FIXED_STRAND, FIXED_SPANS, PAIR, FIXED_PAIR, LENGTH = 0, 2, 3, 4, 5, 6, 7, 8
 DROPOUT, MIX = 17, 19  # src/learn/pretrain.h
+VALIDATIONS = 20
 GOLDEN = 0.6180339887498949
 CLIP_EPSILON = 1e-6
 SITES = {"attention": 0, "heads": 1, "feed-forward": 2, "embeddings": 2}
@@ -49,6 +52,8 @@ WORD = "embeddings.word_embeddings.weight"
 DIGITS = 6e-6  # the rounding of six
 # Of what is compared; of weights relative to the sum of the learning rates.
 LIMITS = dict.fromkeys(("epoch", "loss", "bits", "contrast", "hits", "lr"), DIGITS)
+VALIDATED = ("val_loss", "val_bits", "markov_bits", "copy_bits", "val_contrast", "val_hits")
+LIMITS |= dict.fromkeys(VALIDATED, DIGITS)
 LIMITS |= {"grad_norm": 3e-5, "weights": 1e-3, "lines": 0, "step": 0, "tokens": 0}
 # Of a product one factor of which is not rounded as it should be, a thousandth and more is off.
 LIMITS["moves"] = 4e-4
@@ -148,10 +153,10 @@ class Show:
         number = (a * place + b) % self.n_windows
         return epoch, place, number, *windows[number]
 
-    def view(self, source, letters, soft, rng, relative=None, masks=True):
+    def view(self, source, letters, soft, rng, relative=None, masks=True, mutates=True):
         if relative is not None:
             letters = Relative(self.args.drift_rate, relative).apply(letters, rng)
-        if self.args.compares:
+        if self.args.compares and mutates:
             letters = mutate(letters, self.args.mutations, rng)
         fates, seen = [bits_naive.VISIBLE] * len(letters), letters
         if masks:
@@ -187,6 +192,63 @@ class Show:
                 relative = None if seed is None else bits_naive.Random(seed, 0)
                 views.append(self.view(source, *view, relative, args.asks and not mixes))
         return views
+
+
+class Held:
+    """What validation shows, the same each time."""
+
+    def __init__(self, args, speller, show):
+        self.args, self.speller = args, speller
+        size = speller.window_bases()
+        shortest = max(bits_naive.SHORTEST, speller.k)
+        runs = bits_naive.split_records(args, shortest)[1]
+        for number, path in enumerate(args.val_genomes):
+            for record, (_, sequence) in enumerate(bits_naive.read_fasta(path)):
+                whole = bits_naive.runs_of(sequence, shortest)
+                runs += [(run, ("held", number), record) for run in whole]
+        self.part = pairs_naive.Part(runs, args.sources == "record")
+        windows = bits_naive.all_windows(self.part.runs, size, args.seed)
+        numbers = bits_naive.fixed_numbers(len(windows), args.val_windows) if windows else []
+        self.views, self.sources, self.pairs = [], [], []
+        all_masked = copy.copy(args)
+        all_masked.mask_share, all_masked.random_share = 1, 0
+        for i, number in enumerate(numbers):
+            run, at = windows[number]
+            source = self.part.sources[run]
+            if args.asks:
+                reverse = bits_naive.draw(args.seed, FIXED_STRAND, 0, number).below(2) == 1
+                letters, soft = bits_naive.read_piece(self.part.runs[run], at, size, reverse)
+                rng = bits_naive.draw(args.seed, FIXED_SPANS, 0, i)
+                fates, seen = bits_naive.draw_spans(rng, letters, all_masked)
+                ids, labels = speller.ask(letters, fates, seen)
+                ids = np.array(speller.frame_ids(ids))
+                self.views.append(Shown(source, letters, soft, fates, ids, labels))
+            if args.compares:
+                rng = bits_naive.draw(args.seed, FIXED_PAIR, 0, i)
+                pair = pairs_naive.draw_pair(rng, self.part, windows[number], size, args)
+                self.pairs += [
+                    show.view(source, letters, soft, rng, mutates=False, masks=False)
+                    for letters, soft, rng in pair
+                ]
+        self.baselines = self.ask_others(show.part.runs) if self.views else {}
+
+    def ask_others(self, learnt):
+        """Bits of the best Markov model, and of copying."""
+        markov = bits_naive.Markov(learnt)
+        bits, copied, n = dict.fromkeys(bits_naive.ORDERS, 0), 0, 0
+        for view in self.views:
+            starts = self.speller.starts(len(view.letters))
+            shown = [self.speller.tokens[id] not in ("[MASK]", "[UNK]") for id in view.ids]
+            shown = shown[int(self.speller.framed) :]
+            for i in (i for i, fate in enumerate(view.fates) if fate):
+                covering = [j for j, s in enumerate(starts) if s <= i < s + self.speller.k]
+                if all(view.labels[j] is None for j in covering):
+                    continue
+                n += 1
+                copied += 0 if any(shown[j] for j in covering) else 2
+                for order in bits:
+                    bits[order] += markov.bits(order, view.letters, i)
+        return {"markov_bits": min(bits.values()) / n, "copy_bits": copied / n}
 
 
 # ---------------------------------------------------------------- the model ------------------
@@ -336,10 +398,12 @@ class Trainer:
         self.speller = bits_naive.Speller(self.model, directory, args)
         args.length = pairs_naive.lengths_of(args.length, self.speller.window_bases())
         self.show = Show(args, self.speller)
+        self.held = Held(args, self.speller, self.show)
         self.piece = args.batch // (args.shards * args.accumulate)
         per_step = args.batch // (2 if args.compares else 1)
         if args.epochs:
             args.steps = math.ceil(args.epochs * self.show.n_windows / per_step)
+        args.val_every = args.val_every or math.ceil(args.steps / VALIDATIONS)
         self.per_epoch = self.show.n_windows / per_step  # steps
         self.m = {name: 0 for name in self.model.learnt}
         self.v = {name: 0 for name in self.model.learnt}
@@ -361,10 +425,9 @@ class Trainer:
             shares[i] = rng.unit()
         return layer, partners, shares
 
-    def states(self, step, first, views, mixture):
+    def states(self, views, mixture=None):
         """The last layer's, of each view of a piece."""
-        model, row = self.model, 0
-        model.key = bits_naive.draw(self.args.seed, DROPOUT, step, first).next()
+        model = self.model
 
         def through(function, xs):
             out, model.row = [], 0
@@ -430,7 +493,8 @@ class Trainer:
                 partners += [at + i for i in mixture[1]]
                 shares += mixture[2]
             if args.asks or not composes:
-                states = self.states(step, first, views, mixture)
+                self.model.key = bits_naive.draw(args.seed, DROPOUT, step, first).next()
+                states = self.states(views, mixture)
             for i, view in enumerate(views if args.asks else []):
                 sums = [a + b for a, b in zip(sums, self.ask(states[i], view))]
             if args.compares:
@@ -450,6 +514,29 @@ class Trainer:
             line["contrast"] = contrast.array
             total = total + args.contrast * contrast
         self.update(line, total, weight if weight > 0 else 1, step + 1)
+        line |= dict.fromkeys(VALIDATED)
+        if (step + 1) % args.val_every == 0 or step + 1 == args.steps:
+            line |= self.validate()
+        return line
+
+    def validate(self):
+        """By the weights after a step, with nothing dropped."""
+        args, model, line = self.args, self.model, {}
+        model.p = 0
+        if self.held.views:
+            sums = [self.ask(self.states([view])[0], view) for view in self.held.views]
+            loss, weight, bits, hidden = (sum(of_all) for of_all in zip(*sums))
+            loss = float(tape.array_of(loss))
+            line |= {"val_loss": loss / weight if weight > 0 else None, "val_bits": bits / hidden}
+            line |= self.held.baselines
+        if self.held.pairs:
+            views, states = self.held.pairs, None
+            if "composition" not in args.parts:
+                states = [self.states([view])[0] for view in views]
+            vectors = tape.array_of(self.vectors(states, views))
+            sources = [view.source for view in views]
+            line["val_contrast"], line["val_hits"] = pairs_naive.compare(vectors, sources, args)
+        model.p = args.dropout
         return line
 
     def update(self, line, total, weight, t):
@@ -498,7 +585,7 @@ def compare(trainer, lines, directory):
     theirs = read_metrics(directory / "metrics.tsv")
     worst = {"lines": 0 if len(theirs) == len(lines) else math.inf, "weights": 0, "moves": 0}
     for a, b in zip(lines, theirs):
-        for name in a:
+        for name in (name for name in a if trainer.args.validated or name not in VALIDATED):
             worst[name] = max(worst.get(name, 0), far(a[name], b[name]))
     total = sum(line["lr"] for line in lines)
     for name, value in tensorfile.read_model(directory).items():
@@ -525,8 +612,10 @@ def parse():
     parser.add_argument("-v", "--verbose", action="store_true")
     parser.add_argument("--objective", choices=("masked", "contrastive", "both"), default="masked")
     parser.add_argument("--parts")
-    for name in ("steps", "window", "stride", "threads", "val-every", "val-windows"):
+    for name in ("steps", "window", "stride", "threads", "val-every"):
         parser.add_argument("--" + name, type=int)
+    parser.add_argument("--val-windows", type=int, default=512)
+    parser.add_argument("--unvalidated", dest="validated", action="store_false")
     parser.add_argument("--epochs", type=float)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--accumulate", type=int, default=1)
@@ -560,6 +649,7 @@ def parse():
     span = [int(n) for n in args.mask_span.split("-")]
     args.mask_span = (span[0], span[-1])
     args.background, args.val = [], args.val.split(",")
+    args.val_genomes = args.val_genome.split(",") if args.val_genome and args.validated else []
     args.asks = args.objective != "contrastive"
     args.compares = args.objective != "masked"
     return args
@@ -582,7 +672,9 @@ def main():
         trainings = [copy.copy(args) for _ in range(args.seeds)]
         for i, one in enumerate(trainings):
             one.seed, one.against = i + 1, args.against / str(i + 1)
-        worst = min((train(one) for one in trainings), key=lambda worst: worst["moves"])
+        all_worst = [train(one) for one in trainings]
+        worst = min(all_worst, key=lambda one: (one["moves"], one["grad_norm"]))
+        worst |= {name: np.median([one.get(name, 0) for one in all_worst]) for name in VALIDATED}
     else:
         worst = train(args)
     print("\t".join(f"{name} {value:.1e}" for name, value in worst.items() if value > 0))

@@ -71,7 +71,8 @@ typedef struct kmf_pretrain_options {
     size_t n_held;
     double held_fraction; /* 0 .. 0.5: the end of every other record                    */
     uint64_t val_windows; /* held-out windows that are looked at, 1 .. 10^7             */
-    uint64_t val_every;   /* steps from one validation to the next; 0: a 20th of all    */
+    uint64_t val_every;   /* steps from one validation to the next; 0: a 20th of all,
+                             rounded up                                                */
     double val_share;     /* of `seconds`, 0 .. 0.5, that validations may take if val_every is
                              0: there are fewer then, the last at least, and if that takes too
                              long it looks at fewer windows, 32 at least. 0: whatever they take */
@@ -171,8 +172,8 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  * them. There is nothing to mix then.
  *
  * In validation there are the pairs of the held-out windows, the same each time, all of them in one
- * loss, and none drifts; a hit is a window of which a positive is more alike than all windows of
- * other sources.
+ * loss, and none drifts or has mutations; a hit is a window of which a positive is more alike than
+ * all windows of other sources.
  *
  * With the objective BOTH the losses are added, the contrastive one times `contrast`; the bases of
  * its windows are hidden as above, but not on steps that mix. Without masking nothing trains the
@@ -180,8 +181,8 @@ KMF_API void kmf_pretrain_options_default(kmf_pretrain_options *opts);
  * that of init stays.
  *
  * In BF16 both factors of the encoder's and the head's matrix products are rounded, those of the
- * gradients' products as well. Sums, weights, moments and all else are float32, compositions and
- * the contrastive loss among it.
+ * gradients' products as well, and in validation. Sums, weights, moments and all else are float32,
+ * compositions and the contrastive loss among it.
  *
  * The bits of the result depend on options, shards and inputs, not on threads or ranks.
  */

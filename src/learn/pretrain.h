@@ -17,6 +17,12 @@
  *
  * so that the last step, too, learns something.
  *
+ * With something held out, validation follows each t that val_every divides, and the last, with the
+ * weights as they are then and the products in the precision of the training. Nothing is dropped,
+ * mixed, mutated or of a relative. Masked, all spans are: val_loss is loss as above, val_bits the
+ * mean over the masked bases, both with their sums over all windows of the fixed set (windows.h).
+ * Of pairs all views are in one loss.
+ *
  * A step that mixes masks nothing, and the views of a piece are of one length, but where a segment
  * is too short. In a piece the first views of the greatest length are mixed, each with one of them,
  * itself perhaps. Drawn: below the number of layers, the one before which they are; and for each in
