@@ -548,6 +548,8 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
         status = check_sources(t, err);
     if (status == 0)
         status = make_windows(t, err);
+    if (status == 0) /* a time is made steps of by steps of all */
+        status = kmf_pretrain_agree(t, err);
     if (status < 0)
         return status;
     kmf_masker_options masker = masker_options(t);
