@@ -20,23 +20,24 @@ double cli_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* What stands before a message. */
+#define LEAD_CAP 400
+
+/* "kmerformer: " or "kmerformer embed: ". */
+static void write_name(char lead[LEAD_CAP], const cli *run)
+{
+    snprintf(lead, LEAD_CAP, "kmerformer%s%s: ", run->command ? " " : "",
+             run->command ? run->command : "");
+}
+
+/* "[kmerformer embed 3.2s] " */
+static void write_time(char lead[LEAD_CAP], const cli *run)
+{
+    snprintf(lead, LEAD_CAP, "[kmerformer %s %.1fs] ", run->command, cli_now() - run->started);
+}
+
 /* A line of progress that stands on the terminal makes room for what is said. */
 static bool line_stands;
-
-static void clear_line(void)
-{
-    if (line_stands)
-        fputs("\r\033[K", stderr);
-    line_stands = false;
-}
-
-/* "kmerformer" or "kmerformer embed". */
-static void print_name(const cli *run)
-{
-    clear_line();
-    fprintf(stderr, "kmerformer%s%s: ", run->command ? " " : "",
-            run->command ? run->command : "");
-}
 
 static int exit_code(kmf_code code)
 {
@@ -61,9 +62,10 @@ static int exit_code(kmf_code code)
 
 /*
  * A name may have line ends, and what a terminal obeys: a message is one line all the same, and is
- * written at once with its end, as other processes may write to the same place.
+ * written at once, lead and end included, as other processes may write to the same place.
  */
-static KMF_PRINTF(2, 0) void print_message(const char *end, const char *format, va_list args)
+static KMF_PRINTF(3, 0) void print_message(const char *lead, const char *end,
+                                           const char *format, va_list args)
 {
     char text[4096];
     char *longer = NULL;
@@ -75,7 +77,8 @@ static KMF_PRINTF(2, 0) void print_message(const char *end, const char *format, 
     va_end(again);
     char *shown = longer ? longer : text;
     kmf_show_plainly(shown);
-    fprintf(stderr, "%s%s", shown, end);
+    fprintf(stderr, "%s%s%s%s", line_stands ? "\r\033[K" : "", lead, shown, end);
+    line_stands = false;
     free(longer);
 }
 
@@ -91,9 +94,10 @@ int cli_fail(const cli *run, const kmf_err *err)
 int cli_wrong(const cli *run, const char *format, ...)
 {
     va_list args;
-    print_name(run);
+    char lead[LEAD_CAP];
+    write_name(lead, run);
     va_start(args, format);
-    print_message("\n", format, args);
+    print_message(lead, "\n", format, args);
     va_end(args);
     return CLI_USAGE;
 }
@@ -101,18 +105,18 @@ int cli_wrong(const cli *run, const char *format, ...)
 void cli_warn(const cli *run, const char *format, ...)
 {
     va_list args;
+    char name[LEAD_CAP];
+    char about[256] = "";
+    char lead[2 * LEAD_CAP];
     if (run->quiet)
         return;
-    print_name(run);
-    fputs("warning: ", stderr);
-    if (run->about) {
-        char about[256];
+    if (run->about)
         snprintf(about, sizeof about, "%s", run->about);
-        kmf_show_plainly(about);
-        fprintf(stderr, "%s: ", about);
-    }
+    kmf_show_plainly(about);
+    write_name(name, run);
+    snprintf(lead, sizeof lead, "%swarning: %s%s", name, about, run->about ? ": " : "");
     va_start(args, format);
-    print_message("\n", format, args);
+    print_message(lead, "\n", format, args);
     va_end(args);
 }
 
@@ -273,12 +277,12 @@ void cli_warn_of_reading(const cli *run, const char *path, const kmf_reader_opti
 void cli_note(const cli *run, const char *format, ...)
 {
     va_list args;
+    char lead[LEAD_CAP];
     if (run->quiet)
         return;
-    clear_line();
-    fprintf(stderr, "[kmerformer %s %.1fs] ", run->command, cli_now() - run->started);
+    write_time(lead, run);
     va_start(args, format);
-    print_message("\n", format, args);
+    print_message(lead, "\n", format, args);
     va_end(args);
 }
 
@@ -373,11 +377,10 @@ bool cli_progress_due(cli_progress *progress)
 void cli_progress_show(cli_progress *progress, const char *format, ...)
 {
     va_list args;
-    const cli *run = progress->run;
-    clear_line();
-    fprintf(stderr, "[kmerformer %s %.1fs] ", run->command, cli_now() - run->started);
+    char lead[LEAD_CAP];
+    write_time(lead, progress->run);
     va_start(args, format);
-    print_message(progress->terminal ? "" : "\n", format, args);
+    print_message(lead, progress->terminal ? "" : "\n", format, args);
     va_end(args);
     fflush(stderr);
     line_stands = progress->terminal;
@@ -423,5 +426,7 @@ void cli_progress_probe(cli_progress *progress, const char *model,
 
 void cli_progress_end(void)
 {
-    clear_line();
+    if (line_stands)
+        fputs("\r\033[K", stderr);
+    line_stands = false;
 }
