@@ -548,7 +548,7 @@ int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user, k
         status = check_sources(t, err);
     if (status == 0)
         status = make_windows(t, err);
-    if (status == 0) /* a time is made steps of by steps of all */
+    if (status == 0) /* before a time is made steps of, which takes steps of all ranks */
         status = kmf_pretrain_agree(t, err);
     if (status < 0)
         return status;
