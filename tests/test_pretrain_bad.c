@@ -205,6 +205,7 @@ START_TEST(an_input_that_is_cut_short_is_not_learnt_from)
     kmf_pretrain *t = kmf_pretrain_new(&o, NULL);
     ck_assert_int_eq(read_text(t, input, 0, NULL), 0);
     ck_assert_int_eq(read_text(t, "@x\nACGT\n+\nII\n", 0, NULL), KMF_EFORMAT);
+    ck_assert_int_eq(read_text(t, input, 0, NULL), KMF_EINVAL);
     ck_assert_int_eq(kmf_pretrain_begin(t, NULL, NULL, &err), KMF_EINVAL);
     ck_assert_str_eq(err.msg, "an input was not read to its end");
     kmf_pretrain_free(t);

@@ -200,8 +200,8 @@ KMF_API kmf_pool *kmf_pretrain_pool(kmf_pretrain *trainer);
 /*
  * All records of a reader from which none was taken, as one input; held_whole: all of them are
  * held out. fn (NULL: none) is told how many letters were read so far. KMF_EINVAL: the training has
- * begun, or some were taken. After another failure the trainer can only be freed:
- * kmf_pretrain_begin is KMF_EINVAL.
+ * begun, or some were taken. After another failure the trainer can only be freed: this and
+ * kmf_pretrain_begin are KMF_EINVAL.
  */
 KMF_API int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int held_whole,
                               kmf_progress_fn *fn, void *user, kmf_err *err) KMF_MUST_CHECK;

@@ -66,7 +66,10 @@ KMF_API kmf_pool *kmf_word2vec_pool(kmf_word2vec *trainer);
  */
 KMF_API int kmf_word2vec_read(kmf_word2vec *trainer, kmf_reader *reader, kmf_progress_fn *fn,
                               void *user, kmf_err *err) KMF_MUST_CHECK;
-/* One record. KMF_EINVAL for this and the one above: the training has begun, or some were taken. */
+/*
+ * One record. KMF_EINVAL for this and the one above: the training has begun, some were taken, or
+ * one of them has failed before.
+ */
 KMF_API int kmf_word2vec_add(kmf_word2vec *trainer, const char *seq, size_t len,
                              kmf_err *err) KMF_MUST_CHECK;
 /*

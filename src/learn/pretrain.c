@@ -262,6 +262,8 @@ int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int held_whole,
 {
     if (trainer->tried)
         return kmf_fail(err, KMF_EINVAL, "the training has begun: its reading has ended");
+    if (trainer->cut_short)
+        return kmf_fail(err, KMF_EINVAL, "an input was not read to its end");
     int status = kmf_genome_read(trainer->genome, reader, held_whole != 0, fn, user, err);
     trainer->cut_short |= status < 0 && status != KMF_EINVAL;
     return status;

@@ -133,22 +133,30 @@ kmf_pool *kmf_word2vec_pool(kmf_word2vec *trainer)
     return trainer->pool;
 }
 
+/* Are inputs still taken? */
+static int check_reading(const kmf_word2vec *t, kmf_err *err)
+{
+    if (t->tried)
+        return kmf_fail(err, KMF_EINVAL, "the training has begun: its reading has ended");
+    return t->cut_short ? kmf_fail(err, KMF_EINVAL, "an input was not read to its end") : 0;
+}
+
 int kmf_word2vec_read(kmf_word2vec *trainer, kmf_reader *reader, kmf_progress_fn *fn,
                       void *user, kmf_err *err)
 {
-    if (trainer->tried)
-        return kmf_fail(err, KMF_EINVAL, "the training has begun: its reading has ended");
-    int status = kmf_corpus_read(trainer->corpus, reader, fn, user, err);
+    int status = check_reading(trainer, err);
+    if (status == 0)
+        status = kmf_corpus_read(trainer->corpus, reader, fn, user, err);
     trainer->cut_short |= status < 0 && status != KMF_EINVAL;
     return status;
 }
 
 int kmf_word2vec_add(kmf_word2vec *trainer, const char *seq, size_t len, kmf_err *err)
 {
-    if (trainer->tried)
-        return kmf_fail(err, KMF_EINVAL, "the training has begun: its reading has ended");
-    int status = kmf_corpus_add(trainer->corpus, seq, len, err);
-    trainer->cut_short |= status < 0;
+    int status = check_reading(trainer, err);
+    if (status == 0)
+        status = kmf_corpus_add(trainer->corpus, seq, len, err);
+    trainer->cut_short |= status < 0 && status != KMF_EINVAL;
     return status;
 }
 

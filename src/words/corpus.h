@@ -38,7 +38,8 @@ void kmf_corpus_free(kmf_corpus *corpus);
 
 /*
  * All records of a reader from which none was taken, as one input. fn (NULL: none) is told now and
- * then how many letters the corpus has read so far.
+ * then how many letters the corpus has read so far. After a failure but KMF_EINVAL it can only be
+ * freed, here and below.
  */
 int kmf_corpus_read(kmf_corpus *corpus, kmf_reader *reader, kmf_progress_fn *fn, void *user,
                     kmf_err *err) KMF_MUST_CHECK;
