@@ -298,8 +298,14 @@ static const char *dropout_is_right(void)
 {
     enum { N = 5, D = 77, STRIDE = 80 };
     static float x[N * STRIDE], y[N * STRIDE], f[N * D];
-    static const uint64_t firsts[] = {0, 12345, (UINT64_C(1) << 31) - 100,
-                                      (UINT64_C(1) << 32) - 200, UINT64_C(77) << 40};
+    /* in two of them a row's last element, or its first, is alone in a block of 2^31 */
+    static const uint64_t firsts[] = {0,
+                                      12345,
+                                      (UINT64_C(1) << 31) - 100,
+                                      (UINT64_C(1) << 32) - 200,
+                                      UINT64_C(77) << 40,
+                                      (UINT64_C(1) << 31) - D + 1,
+                                      (UINT64_C(1) << 31) - 1};
     for (size_t k = 0; k < sizeof firsts / sizeof firsts[0]; k++) {
         double p = k % 2 ? 0.5 : 0.1;
         fill(x, N * STRIDE, 1.0f);
@@ -311,7 +317,9 @@ static const char *dropout_is_right(void)
                 float twin = i < D ? dropout_twin(7 + k, firsts[k] + n * D + i, p) : 1.0f;
                 if (y[n * STRIDE + i] != x[n * STRIDE + i] * twin)
                     return "an element is not treated by its number";
-                if (i < D && f[n * D + i] != twin)
+                float own = NAN;
+                kmf_dropout_factors(&own, 7 + k, firsts[k] + n * D + i, p, 1);
+                if (i < D && (f[n * D + i] != twin || own != twin))
                     return "a factor is not the one applied";
             }
         memcpy(y, x, sizeof x);
