@@ -241,7 +241,7 @@ check-data: ## data/ is what scripts/simulate makes
 check-install: all ## installs to a folder; the example of the header as C11 and C++
 	@scripts/run_tests install
 check-mpi: ## pretrain on several ranks, by a build of its own in BUILD/mpi
-	$(MAKE) BUILD=$(BUILD)/mpi MPI=1 all
+	$(MAKE) BUILD=$(BUILD)/mpi MPI=1 all $(BUILD)/mpi/tests/test_ranks
 	BUILD=$(BUILD)/mpi scripts/run_cli_tests tests/cli/pretrain_mpi.reg \
 	    tests/cli/pretrain_mpi_more.reg
 check-mistakes: ## mistakes made on purpose in a copy of src/, which tests have to catch; minutes
