@@ -210,8 +210,8 @@ KMF_API int kmf_pretrain_read(kmf_pretrain *trainer, kmf_reader *reader, int hel
  * none) is told how many letters are counted. May be called once, even if it fails; before it there
  * is no training, and no checkpoint to save or load (KMF_EINVAL). KMF_EINVAL: a name to be held out
  * never came, or all that is held out is too short to ask about, or pairs are wanted and there is
- * one source, or one that is held out; KMF_EFORMAT: nothing to learn from; KMF_ENOMEM says what
- * would be needed.
+ * one source, or one that is held out; KMF_EFORMAT: nothing to learn from; KMF_EMODEL: the ranks
+ * do not have the same options, inputs and weights; KMF_ENOMEM says what would be needed.
  */
 KMF_API int kmf_pretrain_begin(kmf_pretrain *trainer, kmf_progress_fn *fn, void *user,
                                kmf_err *err) KMF_MUST_CHECK;
