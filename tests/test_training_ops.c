@@ -282,7 +282,7 @@ static const char *rotary_turns_back(void)
 /* ---------------------------------------------------------------- dropout ---------------- */
 
 /* The rule once more, one element at a time. */
-static float dropout_twin(uint64_t key, uint64_t counter, double p)
+static uint32_t dropout_hash(uint64_t key, uint64_t counter)
 {
     kmf_rng rng = kmf_rng_stream(key, counter >> 31);
     uint64_t words = kmf_rng_next(&rng);
@@ -290,8 +290,23 @@ static float dropout_twin(uint64_t key, uint64_t counter, double p)
     z ^= z >> 16;
     z = z * 2146121005u + (uint32_t)(words >> 32);
     z ^= z >> 15;
-    z *= 2221713035u;
-    return (double)z < floor(p * 4294967296.0) ? 0.0f : (float)(1.0 / (1.0 - p));
+    return z * 2221713035u;
+}
+
+static float dropout_twin(uint64_t key, uint64_t counter, double p)
+{
+    double z = dropout_hash(key, counter);
+    return z < floor(p * 4294967296.0) ? 0.0f : (float)(1.0 / (1.0 - p));
+}
+
+/* At a rate just below and just above an element's own number of 2^-32. */
+static bool border_is_right(uint64_t counter)
+{
+    float f[2];
+    double z = dropout_hash(3, counter);
+    for (int i = 0; i < 2; i++)
+        kmf_dropout_factors(f + i, 3, counter, (z + i) / 4294967296.0, 1);
+    return f[0] > 0 && f[1] == 0;
 }
 
 static const char *dropout_is_right(void)
@@ -307,7 +322,7 @@ static const char *dropout_is_right(void)
                                       (UINT64_C(1) << 31) - D + 1,
                                       (UINT64_C(1) << 31) - 1};
     for (size_t k = 0; k < sizeof firsts / sizeof firsts[0]; k++) {
-        double p = k % 2 ? 0.5 : 0.1;
+        double p = k % 2 ? 0.5 : 0.15;
         fill(x, N * STRIDE, 1.0f);
         memcpy(y, x, sizeof x);
         kmf_dropout_forward(y, STRIDE, 7 + k, firsts[k], p, N, D);
@@ -326,6 +341,8 @@ static const char *dropout_is_right(void)
         kmf_dropout_forward(y, STRIDE, 7 + k, firsts[k], 0.0, N, D);
         if (!equal(x, y, N * STRIDE))
             return "something was dropped at a rate of 0";
+        if (!border_is_right(firsts[k]))
+            return "an element is dropped at another rate than its own";
     }
     for (size_t i = 0; i < D; i++)
         x[i] = NAN;
