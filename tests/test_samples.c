@@ -269,6 +269,32 @@ START_TEST(where_nothing_is_chosen_no_part_is_needed_for_it)
 }
 END_TEST
 
+START_TEST(an_input_that_is_cut_short_is_not_judged)
+{
+    kmf_err err = {0};
+    kmf_samples_options opts;
+    kmf_samples_info info;
+    const char *whole = write_text("x.csv", table);
+    const char *none = write_text("none.csv", "sequence,label\n");
+    const char *cut = write_text("cut.csv", "sequence,label\nACGT,a\nACGG,\"b\n");
+    kmf_samples_options_default(&opts);
+    kmf_samples *samples = kmf_samples_new(NULL);
+    ck_assert_int_eq(read_records(samples, whole, NULL), 0);
+    ck_assert_int_eq(read_part(samples, KMF_ROLE_TEST, none, &err), KMF_EFORMAT);
+    ck_assert_int_eq(read_part(samples, KMF_ROLE_TEST, whole, NULL),
+                     0); /* none of it was there */
+    err = (kmf_err){0};
+    ck_assert_int_eq(read_records(samples, cut, &err), KMF_EFORMAT);
+    err = (kmf_err){0};
+    ck_assert_int_eq(read_records(samples, whole, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "an input was not read to its end");
+    err = (kmf_err){0};
+    ck_assert_int_eq(kmf_samples_settle(samples, &opts, &info, &err), KMF_EINVAL);
+    ck_assert_str_eq(err.msg, "an input was not read to its end");
+    kmf_samples_free(samples);
+}
+END_TEST
+
 START_TEST(roles_shares_and_embedders_are_looked_at)
 {
     static const double shares[] = {0, 1, -0.5, (double)NAN};
@@ -767,6 +793,7 @@ int main(void)
     tcase_add_test(tc, a_row_may_be_an_empty_sequence);
     tcase_add_test(tc, a_part_has_its_share_of_each_class_and_any_record_of_it);
     tcase_add_test(tc, a_scale_is_chosen_by_records_that_nothing_was_learnt_from);
+    tcase_add_test(tc, an_input_that_is_cut_short_is_not_judged);
     tcase_add_test(tc, a_scale_is_that_of_all_of_train_once_it_is_chosen);
     tcase_add_test(tc, roles_shares_and_embedders_are_looked_at);
     tcase_add_test(tc, records_to_test_that_share_bases_with_one_to_train_are_counted);

@@ -23,7 +23,8 @@ KMF_API kmf_samples *kmf_samples_new(kmf_err *err) KMF_MUST_CHECK;
 KMF_API void kmf_samples_free(kmf_samples *samples);
 /*
  * Copies all records of an input into a part. KMF_EFORMAT: it has none; KMF_EINVAL: the samples are
- * settled. After a failure amid an input records of it are there: the samples can only be freed.
+ * settled. After a failure amid an input records of it are there, and the samples can only be
+ * freed: to read or to settle them is KMF_EINVAL.
  */
 KMF_API int kmf_samples_read(kmf_samples *samples, kmf_role role, kmf_labelled *input,
                              kmf_err *err) KMF_MUST_CHECK;

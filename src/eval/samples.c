@@ -45,6 +45,7 @@ struct kmf_samples {
     size_t n_classes;
     int32_t *y;                       /* owned [n] */
     size_t unlabelled;                /* passed over */
+    bool cut_short;                   /* an input was not read to its end */
     kmf_row_file *files[KMF_N_ROLES]; /* owned; where vectors are made; NULL: none */
 };
 
@@ -96,6 +97,11 @@ static int add(kmf_samples *s, kmf_role role, const char *name, const char *seq,
     return 0;
 }
 
+static int fail_cut_short(kmf_err *err)
+{
+    return kmf_fail(err, KMF_EINVAL, "an input was not read to its end");
+}
+
 /* Whether records of this kind may come now. */
 static int check_reading(const kmf_samples *s, kmf_role role, bool rows, kmf_err *err)
 {
@@ -104,6 +110,8 @@ static int check_reading(const kmf_samples *s, kmf_role role, bool rows, kmf_err
         return kmf_fail(err, KMF_EINVAL, "there is no role number %d", (int)role);
     if (s->classes)
         return kmf_fail(err, KMF_EINVAL, "the samples are settled already");
+    if (s->cut_short)
+        return fail_cut_short(err);
     if (s->n > 0 && has_rows != rows)
         return kmf_fail(err, KMF_EINVAL, "samples are either sequences or rows");
     if (rows && s->files[role])
@@ -117,20 +125,34 @@ static int fail_empty(kmf_role role, kmf_err *err)
     return kmf_fail(err, KMF_EFORMAT, "no records to %s", names[role]);
 }
 
-int kmf_samples_read(kmf_samples *s, kmf_role role, kmf_labelled *input, kmf_err *err)
+static int read_records(kmf_samples *s, kmf_role role, kmf_labelled *input, kmf_err *err)
 {
     kmf_labelled_record rec;
-    size_t before = s->n;
-    int status = check_reading(s, role, false, err);
-    if (status < 0)
-        return status;
+    int status;
     while ((status = kmf_labelled_next(input, &rec, err)) > 0) {
         status = add(s, role, rec.name, rec.seq, rec.len, rec.label, err);
         if (status < 0)
             return status;
     }
-    s->unlabelled += kmf_labelled_skipped(input);
+    return status;
+}
+
+/* What came of reading an input, before which there were so many records. */
+static int end_reading(kmf_samples *s, kmf_role role, size_t before, int status, kmf_err *err)
+{
+    s->cut_short = status < 0;
     return status == 0 && s->n == before ? fail_empty(role, err) : status;
+}
+
+int kmf_samples_read(kmf_samples *s, kmf_role role, kmf_labelled *input, kmf_err *err)
+{
+    size_t before = s->n;
+    int status = check_reading(s, role, false, err);
+    if (status < 0)
+        return status;
+    status = read_records(s, role, input, err);
+    s->unlabelled += kmf_labelled_skipped(input);
+    return end_reading(s, role, before, status, err);
 }
 
 /* Made in the same way as the parts before, as far as these tell. */
@@ -149,7 +171,6 @@ static int read_rows(kmf_samples *s, kmf_role role, const char *path,
     char shown[KMF_ERR_SHOW];
     kmf_row row;
     int status;
-    size_t before = s->n;
     for (uint64_t i = 0; (status = kmf_row_file_line(s->files[role], &row, err)) > 0; i++) {
         const char *label = kmf_labels_find(labels, row.name);
         s->unlabelled += !label;
@@ -165,7 +186,7 @@ static int read_rows(kmf_samples *s, kmf_role role, const char *path,
             return status;
         s->entries[s->n - 1].row = i;
     }
-    return status == 0 && s->n == before ? fail_empty(role, err) : status;
+    return status;
 }
 
 int kmf_samples_read_rows(kmf_samples *s, kmf_role role, const char *path,
@@ -185,11 +206,12 @@ int kmf_samples_read_rows(kmf_samples *s, kmf_role role, const char *path,
         kmf_row_file_close(file);
         return status;
     }
+    size_t before = s->n;
     s->files[role] = file;
     kmf_labels *names = kmf_labels_load(opts->labels, err);
     status = names ? read_rows(s, role, path, opts, names, err) : (int)err->code;
     kmf_labels_free(names);
-    return status;
+    return end_reading(s, role, before, status, err);
 }
 
 /* ---------------------------------------------------------------- classes ---------------- */
@@ -415,6 +437,8 @@ static int check_options(const kmf_samples *s, const kmf_samples_options *o, kmf
 {
     if (s->classes)
         return kmf_fail(err, KMF_EINVAL, "the samples are settled already");
+    if (s->cut_short)
+        return fail_cut_short(err);
     if (!(o->test_share > 0 && o->test_share < 1) || !(o->dev_share > 0 && o->dev_share < 1))
         return kmf_fail(err, KMF_EINVAL, "a share must be above 0 and below 1");
     if (s->n > INT32_MAX)
