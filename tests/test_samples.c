@@ -281,8 +281,8 @@ START_TEST(an_input_that_is_cut_short_is_not_judged)
     kmf_samples *samples = kmf_samples_new(NULL);
     ck_assert_int_eq(read_records(samples, whole, NULL), 0);
     ck_assert_int_eq(read_part(samples, KMF_ROLE_TEST, none, &err), KMF_EFORMAT);
-    ck_assert_int_eq(read_part(samples, KMF_ROLE_TEST, whole, NULL),
-                     0); /* none of it was there */
+    /* none of it was there */
+    ck_assert_int_eq(read_part(samples, KMF_ROLE_TEST, whole, NULL), 0);
     err = (kmf_err){0};
     ck_assert_int_eq(read_records(samples, cut, &err), KMF_EFORMAT);
     err = (kmf_err){0};
