@@ -589,6 +589,15 @@ START_TEST(files_that_belong_together_get_their_names_when_no_other_run_gives_an
     }
     other = open(in_dir("."), O_RDONLY | O_DIRECTORY);
     ck_assert_int_eq(flock(other, LOCK_EX | LOCK_NB), 0); /* none is held any longer */
+    for (size_t i = 0; i < 2; i++)
+        out[i] = finished(path[i]);
+    ck_assert_int_eq(kmf_out_publish_all(out, 2, NULL),
+                     0); /* one that stays is none of a run */
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert_int_eq(exists(path[i]), 1);
+        kmf_out_free(out[i]);
+        unlink(path[i]);
+    }
     ck_assert_int_eq(close(other), 0);
 }
 END_TEST

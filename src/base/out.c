@@ -42,6 +42,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PRINT_ROOM 1024 /* longer texts are allocated */
@@ -521,10 +522,14 @@ int kmf_parent_sync(const char *path, kmf_err *err)
     return status < 0 ? status : kmf_folder_sync(folder, err);
 }
 
+#define LOCK_TRIES 100
+static const struct timespec lock_pause = {.tv_nsec = 10000000};
+
 /*
  * Of two runs that publish files of the same names one is to come behind the other, or some of each
- * may be left. The lock is free once what is returned is closed; -1: there is none, as on file
- * systems that lock no folders.
+ * may be left. Whoever holds the lock longer than names are given in is no such run, such as
+ * flock(1) that runs this one, and is not waited for. The lock is free once what is returned is
+ * closed; -1: there is none, as on file systems that lock no folders.
  */
 static int lock_parent(const char *path)
 {
@@ -532,8 +537,11 @@ static int lock_parent(const char *path)
     int fd = parent_of(folder, path, NULL) < 0
                  ? -1
                  : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
-        continue;
+    for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+            break;
+        nanosleep(&lock_pause, NULL);
+    }
     return fd;
 }
 
