@@ -151,6 +151,8 @@ int kmf_pretrain_agree(const kmf_pretrain *t, kmf_err *err)
 {
     kmf_settings settings = {0};
     const char *name = NULL;
+    if (kmf_ranks() == 1)
+        return 0;
     uint32_t weights = kmf_pretrain_checksum(t);
     add_settings(&settings, t);
     for (size_t i = 0; i < settings.n && !name; i++) {
