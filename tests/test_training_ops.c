@@ -281,7 +281,7 @@ static const char *rotary_turns_back(void)
 
 /* ---------------------------------------------------------------- dropout ---------------- */
 
-/* The rule once more, one element at a time. */
+/* An element's own number: it is dropped below a rate of so many times 2^-32. */
 static uint32_t dropout_hash(uint64_t key, uint64_t counter)
 {
     kmf_rng rng = kmf_rng_stream(key, counter >> 31);
@@ -293,6 +293,7 @@ static uint32_t dropout_hash(uint64_t key, uint64_t counter)
     return z * 2221713035u;
 }
 
+/* The rule once more, one element at a time. */
 static float dropout_twin(uint64_t key, uint64_t counter, double p)
 {
     double z = dropout_hash(key, counter);
